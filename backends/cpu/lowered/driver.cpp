@@ -115,7 +115,10 @@ double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
   cycles += vectors * real(p.filters) * (p.direct ? 2.0 : 12.0); // stores
   const int64_t lines = p.lines * std::min(p.rows.axis[1].step, p.rows.axis[1].taps);
   const double source_rows = real(p.items) * real(p.channels * lines);
-  if (p.lowers) cycles += source_rows * real(ceil_div(p.width, lanes) * p.rows.axis[2].taps) * kCopyCycles;
+  // A row of a tap begins and ends, which short rows of small groups are made of; fitted where there are 16 registers.
+  const double row = many_registers(isa) ? 0 : 12;
+  if (p.lowers)
+    cycles += source_rows * real(p.rows.axis[2].taps) * (real(ceil_div(p.width, lanes)) * kCopyCycles + row);
   if (p.joins) cycles += real(p.items) * join_cycles(p, tiles);
   if (!p.in_place)
     cycles += source_rows * real(ceil_div(p.width, lanes)) * (p.rows.source_step == 1 ? 6.0 : 2.0 * real(lanes));
