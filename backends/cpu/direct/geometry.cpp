@@ -200,6 +200,10 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
   arithmetic += loads * element * 2.0 * static_cast<double>(lanes) / rate;
   const double vectors = static_cast<double>(sdk::elements(layer.result)) / static_cast<double>(lanes);
   if (finishes) arithmetic += vectors * kFinishCycles * cycle_us(isa);
+  // Of a strided gradient with planes each column leaves channel by channel, and next to what other phases left.
+  constexpr double kScatterCycles = 4;
+  if (fitted && p.backward && p.channels_along && p.step > 1 && layer.result.stride[sdk::kC] != 1)
+    arithmetic += static_cast<double>(sdk::elements(layer.result)) * kScatterCycles * cycle_us(isa);
   // What a source row of a channel and a row of results cost, however short.
   const double pieces = static_cast<double>(p.pieces), per_piece = static_cast<double>(p.depth_slots * p.row_slots);
   const double rows = pieces / static_cast<double>(p.block_parts) * static_cast<double>(p.block_rows * p.blocks);
