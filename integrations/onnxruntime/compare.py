@@ -5,11 +5,14 @@
 rapidocr is its detection of text on a page, rapidocr_direction and rapidocr_recognition are its other two models, six lines at once.
 ResNet-50, MobileNetV2 and V3 are built here, with weights of their own; a path names any other model of one float image, as
 path:1x3x736x736. Blocks of runs alternate, and each block begins with two runs that do not count: threads of the other session
-wait awake for a while after their last run, and would take the processors of a run in between. Prints minima and medians.
+wait awake for a while after their last run, and would take the processors of a run in between. Prints minima and medians, and
+the median of the first runs of five sessions each, every one in a process of its own.
 """
 
 import argparse
 import os
+import subprocess
+import sys
 import tempfile
 import time
 
@@ -120,57 +123,108 @@ def model(name, folder):
     return path, tuple(int(size) for size in shape.split("x"))
 
 
-def main():
+def timed(work):
+    begin = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begin, result
+
+
+def threads(count):
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = count
+    return options
+
+
+def alone(path, arguments):
+    import onnxruntime
+    return onnxruntime.InferenceSession(path, threads(arguments.threads), providers=["CPUExecutionProvider"])
+
+
+def with_polyconv(path, arguments):
+    here = os.path.dirname(os.path.abspath(__file__))
+    if "POLYCONV_ONNXRUNTIME_LIBRARY" not in os.environ:  # the package beside this script has no library, pip's has
+        sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
     import onnxruntime
     import polyconv_onnxruntime
+    provider = polyconv_onnxruntime.options(threads(arguments.threads), **dict(option.split("=", 1) for option in arguments.option))
+    return onnxruntime.InferenceSession(path, provider, enable_fallback=0)
+
+
+SIDES = {"alone": alone, "with_polyconv": with_polyconv}
+
+
+def feed_of(session, shape):
+    return {session.get_inputs()[0].name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
+
+
+def first_run(path, shape, side, arguments):
+    """The seconds of a session's first run."""
+    session = SIDES[side](path, arguments)
+    feed = feed_of(session, shape)
+    return timed(lambda: session.run(None, feed))[0]
+
+
+def first_runs(path, shape, arguments):
+    """Medians of five processes for each side, in turns."""
+    took = {side: [] for side in SIDES}
+    for _ in range(5):
+        for side, kept in took.items():
+            call = [sys.executable, os.path.abspath(__file__), f"{path}:{'x'.join(map(str, shape))}", "--threads", str(arguments.threads), "--first", side]
+            for option in arguments.option:
+                call += ["--option", option]
+            kept.append(float(subprocess.run(call, check=True, capture_output=True, text=True).stdout))
+    return [float(np.median(kept)) for kept in took.values()]
+
+
+def arguments_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--blocks", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=0.15, help="of a block, at least two runs")
     parser.add_argument("--option", action="append", default=[], help="of the provider, KEY=VALUE")
-    arguments = parser.parse_args()
+    parser.add_argument("--first", choices=sorted(SIDES), help="print the seconds of this side's first run, and nothing else")
+    return parser.parse_args()
+
+
+def times_in_turns(sessions, feed, arguments):
+    """The seconds of each session's runs."""
+    times = [[], []]
+    for _ in range(arguments.blocks):
+        for session, kept in zip(sessions, times):
+            time.sleep(0.02)
+            session.run(None, feed)
+            session.run(None, feed)
+            begin = len(kept)
+            while len(kept) < begin + 2 or sum(kept[begin:]) < arguments.seconds:
+                kept.append(timed(lambda s=session: s.run(None, feed))[0])
+    return times
+
+
+def main():
+    import onnxruntime
+    arguments = arguments_of()
     onnxruntime.set_default_logger_severity(3)
-
-    def timed(work):
-        begin = time.perf_counter()
-        result = work()
-        return time.perf_counter() - begin, result
-
-    def threads():
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = arguments.threads
-        return options
-
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.models:
             path, shape = model(name, folder)
-            provider = polyconv_onnxruntime.options(threads(), **dict(option.split("=", 1) for option in arguments.option))
-            sessions = (onnxruntime.InferenceSession(path, threads(), providers=["CPUExecutionProvider"]),
-                        onnxruntime.InferenceSession(path, provider, enable_fallback=0))
-            feed = {sessions[0].get_inputs()[0].name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
-            first, results = [], []
-            for session in sessions:
-                time.sleep(0.05)
-                took, result = timed(lambda s=session: s.run(None, feed)[0])
-                first.append(took)
-                results.append(result)
-            times = [[], []]
-            for _ in range(arguments.blocks):
-                for session, kept in zip(sessions, times):
-                    time.sleep(0.02)
-                    session.run(None, feed)
-                    session.run(None, feed)
-                    begin = len(kept)
-                    while len(kept) < begin + 2 or sum(kept[begin:]) < arguments.seconds:
-                        kept.append(timed(lambda s=session: s.run(None, feed))[0])
+            if arguments.first:
+                print(first_run(path, shape, arguments.first, arguments))
+                continue
+            first = first_runs(path, shape, arguments)
+            sessions = [make(path, arguments) for make in SIDES.values()]
+            feed = feed_of(sessions[0], shape)
+            results = [session.run(None, feed)[0] for session in sessions]
+            times = times_in_turns(sessions, feed, arguments)
             least, middle = [min(t) * 1e3 for t in times], [float(np.median(t)) * 1e3 for t in times]
             ratios.append(middle[0] / middle[1])
             print("%-20s ONNX Runtime %.2f ms (least %.2f, first %.1f), with polyconv %.2f ms (least %.2f, first %.1f): %.2f times as fast, "
                   "largest difference %.1e of %.1e" % (name, middle[0], least[0], first[0] * 1e3, middle[1], least[1], first[1] * 1e3,
                                                        ratios[-1], np.abs(results[1] - results[0]).max(), np.abs(results[0]).max()))
-    print("geometric mean %.3f" % np.exp(np.mean(np.log(ratios))))
+    if ratios:
+        print("geometric mean %.3f" % np.exp(np.mean(np.log(ratios))))
 
 
 if __name__ == "__main__":
