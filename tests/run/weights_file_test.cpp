@@ -259,12 +259,15 @@ TEST_CASE("packing marks its place in the stream, except for weights that are ne
     job.plan = try_plan(job.problems, wanted, &status, fake);
     REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, error());
     const size_t bytes = job.weights[0].size();
-    void *raw = nullptr, *stream = nullptr;
+    void *raw = nullptr, *packed = nullptr, *stream = nullptr;
     REQUIRE(polyconv_stream_create(fake, &stream) == POLYCONV_SUCCESS);
-    REQUIRE(polyconv_device_alloc(fake, bytes, POLYCONV_MEMORY_DEVICE, &raw) == POLYCONV_SUCCESS);
+    for (void **memory : {&raw, &packed})
+      REQUIRE(polyconv_device_alloc(fake, bytes, POLYCONV_MEMORY_DEVICE, memory) == POLYCONV_SUCCESS);
     REQUIRE(polyconv_device_copy(fake, raw, job.weights[0].data(), bytes, stream) == POLYCONV_SUCCESS);
+    REQUIRE(polyconv_device_fill(fake, packed, 0, bytes, stream) == POLYCONV_SUCCESS); // no packed weights of before
+    REQUIRE(polyconv_stream_synchronize(fake, stream) == POLYCONV_SUCCESS);
     polyconv_weights *made = nullptr;
-    REQUIRE(polyconv_weights_create(job.plan.get(), 0, raw, nullptr, stream, &made) == POLYCONV_SUCCESS);
+    REQUIRE(polyconv_weights_create(job.plan.get(), 0, raw, packed, stream, &made) == POLYCONV_SUCCESS);
     const Weights weights(made);
     const TemporaryFolder folder;
     REQUIRE(polyconv_weights_save(weights.get(), folder.file("w").c_str()) == POLYCONV_SUCCESS);
@@ -273,7 +276,8 @@ TEST_CASE("packing marks its place in the stream, except for weights that are ne
     negate(&tail); // as the fake's packing does
     const bool pending = tail != job.weights[0];
     CHECK(polyconv_stream_synchronize(fake, stream) == POLYCONV_SUCCESS);
-    CHECK(polyconv_device_free(fake, raw, POLYCONV_MEMORY_DEVICE) == POLYCONV_SUCCESS);
+    for (void *memory : {raw, packed})
+      CHECK(polyconv_device_free(fake, memory, POLYCONV_MEMORY_DEVICE) == POLYCONV_SUCCESS);
     CHECK(polyconv_stream_destroy(fake, stream) == POLYCONV_SUCCESS);
     return pending;
   };
