@@ -33,8 +33,9 @@ POLYCONV_INLINE V picked(V low, V high, I index) {
   constexpr int kL = sizeof low / sizeof low[0];
   decltype(low[0] + low[0]) pair[2 * kL];
   store(pair, low), store(pair + kL, high);
-  for (int lane = 0; lane < kL; ++lane) low[lane] = pair[index[lane]];
-  return low;
+  V made = {};
+  for (int lane = 0; lane < kL; ++lane) made[lane] = pair[index[lane]];
+  return made;
 #endif
 }
 template <class V, class I>
