@@ -19,9 +19,9 @@ __global__ void count_others(const uint16_t *first, uint16_t *result, size_t wor
 
 } // namespace
 
-void count_other_words(const void *first, void *result, size_t bytes, void *count) {
-  count_others<<<264, 256>>>(static_cast<const uint16_t *>(first), static_cast<uint16_t *>(result), bytes / 2,
-                             static_cast<unsigned *>(count));
+void count_other_words(const void *first, void *result, size_t bytes, void *count, void *stream) {
+  count_others<<<264, 256, 0, static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const uint16_t *>(first), static_cast<uint16_t *>(result), bytes / 2, static_cast<unsigned *>(count));
 }
 
 } // namespace cuda_test
