@@ -15,7 +15,7 @@ namespace polyconv::cuda::texture {
 // no register may spill. What a thread needs: sums, weights, a row of texels, the next one and what locates them, and
 // the rest, which is least (lean) where there is one channel and one way to store.
 template <int n, int Q, bool lean>
-inline constexpr int kRegisters = (n > 0 ? n : 1) * Q + (n == 3 ? 9 : 2) + 3 * (Q + n - 1) + 21 + n + (lean ? 0 : 24);
+inline constexpr int kRegisters = (n > 0 ? n : 1) * Q + (n == 3 ? 9 : 2) + 3 * (Q + n - 1) + 21 + n + (lean ? 0 : 26);
 template <int n, int Q, bool lean>
 inline constexpr int kBlocks = std::min(65536 / kMaxThreads / kRegisters<n, Q, lean>, lean ? (n < 7 ? 8 : 6) : 5);
 
