@@ -173,7 +173,7 @@ __device__ __forceinline__ void multiply_slice(const Geometry &g, const Pointers
     float sums[groups][tiles][4] = {};
     multiply_pixels<T>(g, pixels, ring, weights + lane, sums);
     const int32_t done = first;
-    first += kThreads / 32 * kWarp;
+    first += static_cast<int32_t>(blockDim.x) / 32 * kWarp;
     pixels = first < all ? Pixels<T, groups, aligned>(g, p, patch, slice, first)
                          : Pixels<T, groups, aligned>(g, p, patch, patch.next(g, slice + 1, true), begin);
     load_ahead<T>(ring, pixels);
@@ -290,7 +290,7 @@ template <class T>
 __device__ inline void add_slice(const Geometry &g, const Pointers &p, const Patch &patch, int32_t slice, bool exists,
                                  float *shared) {
   const int32_t outputs = patch.rows * patch.columns;
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < g.depth.taps * outputs; i += kThreads) {
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < g.depth.taps * outputs; i += static_cast<int32_t>(blockDim.x)) {
     const int32_t tap = patch.by_outputs(i), plane = patch.plane(g, slice, tap);
     if (plane >= 0) add_tap<T>(g, p, patch, tap, plane, i - tap * outputs, exists, shared);
   }
@@ -299,7 +299,7 @@ __device__ inline void add_slice(const Geometry &g, const Pointers &p, const Pat
 // ---------------------------------------------------------------- the kernel
 
 template <class T, int tiles, bool aligned>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kMostThreads, 1)
     multiply_taps(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
   ptx::await_previous();
   extern __shared__ __align__(16) char shared[];
@@ -316,7 +316,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   Ahead<groups, aligned> ring;
   load_ahead<T>(ring, pixels);
 #pragma unroll 4
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < operands; i += kThreads) weights[i] = __ldg(p.weights + i);
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < operands; i += static_cast<int32_t>(blockDim.x))
+    weights[i] = __ldg(p.weights + i);
   if (const auto i = static_cast<int32_t>(threadIdx.x); i < g.products)
     products[g.products * g.pitch + i] = __ldg(p.outside + i);
   for (int32_t slice = patch.next(g, patch.front, false); slice < patch.end; slice = patch.next(g, slice + 1, false)) {

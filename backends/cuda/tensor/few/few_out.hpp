@@ -37,11 +37,12 @@ struct Pointers {
   void *y;
 };
 
-inline constexpr int kThreads = 384, kPositions = 8; // of a block; of a matrix instruction
-inline constexpr int kPatchBytes = 80;               // of shared memory, for where a block works
+inline constexpr int kMostThreads = 384; // of a multiprocessor, whose registers they take
+inline constexpr int kPositions = 8;     // of a matrix instruction
+inline constexpr int kPatchBytes = 80;   // of shared memory, for where a block works
 // Matrix instructions that a warp has side by side, by tiles of rows: as many as registers hold.
 __host__ __device__ constexpr int groups_of(int tiles) {
-  return tiles > 4 ? 2 : 4;
+  return tiles > 4 ? 3 : 4;
 }
 
 struct Variant {
@@ -53,10 +54,15 @@ struct Variant {
 using Variants = few::List<Variant>;
 Variants variants();
 
-// Configs: pixels of a patch's input, at most.
-inline constexpr int kConfigCount = 2;
-inline constexpr int kPixels[kConfigCount] = {384, 768};
-inline constexpr const char *kConfigNames[kConfigCount] = {"pixels384", "pixels768"};
+// Pixels of a patch's input, at most, and blocks that share a multiprocessor: of two the one loads and multiplies while
+// the other adds up.
+struct Config {
+  int pixels, blocks;
+  int threads() const { return kMostThreads / blocks; }
+};
+inline constexpr int kConfigCount = 4;
+inline constexpr Config kConfigs[kConfigCount] = {{384, 1}, {768, 1}, {256, 2}, {512, 2}};
+inline constexpr const char *kConfigNames[kConfigCount] = {"pixels384", "pixels768", "pixels256x2", "pixels512x2"};
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config);

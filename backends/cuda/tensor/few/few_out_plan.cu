@@ -17,8 +17,9 @@ constexpr int kMostByOneTap = 4; // filters: of more the loads, which read no in
 int element_bytes(const polyconv_layer &l) {
   return few::element_bytes(l.input);
 }
-int lent(int device) { // bytes of shared memory, to a block
-  return static_cast<int>(block_shared_bytes(device));
+// Bytes of shared memory, to each of so many blocks of a multiprocessor: the system keeps 1 KiB for every block.
+int lent(int device, int blocks) {
+  return (static_cast<int>(block_shared_bytes(device)) + 1024) / blocks - 1024;
 }
 int64_t operands_of(const Geometry &g, int tiles) { // of 16 bytes
   return int64_t{g.vectors} * 2 * tiles * 32;
@@ -47,40 +48,41 @@ Geometry describe(const polyconv_layer &l) {
   return g;
 }
 
-// Microseconds: of each slice a block's loads at what a multiprocessor gets of memory, its products, a warp's turns of
-// them, and their sums, a thread's turns; and what is before and after them. Fitted to 24 times of 15 layers on an
-// H200: 8 % rms.
-double estimate(const polyconv_layer &l, const Choice &c, int64_t pixels) {
+// Microseconds: of each slice the loads of all blocks at what a multiprocessor gets of memory, their products, a warp's
+// turns of them, and their sums, a thread's turns; and what is before and after them. Fitted to 24 times of 15 layers
+// on an H200: 8 % rms; and two blocks to 13 more.
+double estimate(const polyconv_layer &l, const Choice &c, const Config &config, int64_t pixels) {
   const Geometry &g = c.geometry;
   const int32_t groups = groups_of(c.variant->tiles);
   const double slices = std::min<double>(g.depth.input, real(int64_t{g.deep - 1} * g.depth.step + g.depth.reach()));
-  const double turns = real(ceil_div(pixels, kThreads / 32 * kPositions * groups));
-  const double loading = real(pixels) * g.vectors * 64 / 31e3,
+  const double turns = real(ceil_div(pixels, config.threads() / 32 * kPositions * groups));
+  const double loading = real(pixels) * g.vectors * 64 / 31e3 * config.blocks,
                multiplying = turns * groups * c.variant->tiles * g.vectors / 59;
-  const double sums =
-                   real(ceil_div(int64_t{g.rows} * g.columns * g.depth.taps, kThreads)) * real(ceil_div(g.filters, 4)),
-               adding = sums * (1.18 + 0.05 * g.taps_h * g.taps_w);
-  const double rounds = std::ceil(real(c.blocks) / kHopperMultiprocessors);
+  const int64_t sums = ceil_div(int64_t{g.rows} * g.columns * g.depth.taps, config.threads()) * ceil_div(g.filters, 4);
+  const double adding = real(sums) * (1.18 + 0.05 * g.taps_h * g.taps_w);
+  const double together = config.blocks == 1 ? 1 : 0.95; // of what two blocks would take in turn
+  const double rounds = std::ceil(real(c.blocks) / (kHopperMultiprocessors * config.blocks)) * together;
   return 2 + std::max(rounds * (1.7 + slices * (loading + multiplying + adding)),
                       real(sdk::elements(l.input)) * element_bytes(l) / 3.6e6);
 }
 
 // Cuts the planes of the output into patches of the input's `pixels`, and depth into as many parts as take least.
-void consider(const polyconv_layer &l, Choice c, int64_t pixels, int shared, Choice &best) {
+void consider(const polyconv_layer &l, Choice c, const Config &config, int64_t pixels, int shared, Choice &best) {
   Geometry &g = c.geometry;
   c.shared += int64_t{g.waiting} * g.filters * g.rows * g.columns * 4;
   if (c.shared > shared) return;
   for (int64_t deep = g.depth.output;; deep = ceil_div(deep, 2)) {
     g.deep = small(deep), g.along = small(ceil_div(g.depth.output, deep));
     c.blocks = l.output.size[0] * g.along * g.down * g.across;
-    c.us = estimate(l, c, pixels);
+    c.us = estimate(l, c, config, pixels);
     if (c.blocks <= INT32_MAX && (best.variant == nullptr || c.us < best.us)) best = c;
     if (deep == 1) return;
   }
 }
 
 // Patches with up to so many pixels of a slice of the input, those that take least.
-Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int shared) {
+Choice choose(const polyconv_layer &l, const Variant &v, const Config &config, int shared) {
+  const int64_t most = config.pixels;
   Choice best;
   Choice c;
   c.variant = &v, c.geometry = describe(l);
@@ -88,7 +90,8 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
   const auto under = [](int64_t outputs, int64_t step, int64_t reach, int64_t size) {
     return std::min((outputs - 1) * step + reach, size);
   };
-  g.pitch = small(ceil_div(most, 32) * 32 + 8);
+  const int64_t warp = groups_of(v.tiles) * kPositions;                    // pixels, all of which it stores
+  g.pitch = small(ceil_div(ceil_div(most, warp) * warp - 8, 32) * 32 + 8); // rows of a tile lie in banks of their own
   c.shared = kPatchBytes + operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
   if (c.shared > shared) return best;
   // Every width that parts of equal size have, and of these the highest patches and their halves.
@@ -101,7 +104,7 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
         rows = ceil_div(g.output_h, ceil_div(g.output_h, rows));
         g.rows = small(rows), g.columns = small(columns);
         g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
-        consider(l, c, width * under(rows, g.step_h, g.reach_h(), g.input_h), shared, best);
+        consider(l, c, config, width * under(rows, g.step_h, g.reach_h(), g.input_h), shared, best);
         if (rows == 1) break;
       }
     if (columns == 1) break;
@@ -109,10 +112,11 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
   return best;
 }
 
-Choice choose(const polyconv_layer &l, int32_t config, int shared) {
+Choice choose(const polyconv_layer &l, const Config &config, int device) {
   const int64_t products = l.weights.size[0] * sdk::taps(l);
   for (const Variant &v : variants())
-    if (v.type == l.input.type && v.aligned && products <= v.tiles * 16) return choose(l, v, kPixels[config], shared);
+    if (v.type == l.input.type && v.aligned && products <= v.tiles * 16)
+      return choose(l, v, config, lent(device, config.blocks));
   return {};
 }
 
@@ -183,11 +187,11 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
 class FewOut final : public CudaInstance {
  public:
   FewOut(const polyconv_request &request, int32_t config)
-      : CudaInstance(request), choice_(choose(few::as_image(layer_), config, lent(device_))) {
+      : CudaInstance(request), config_(kConfigs[config]), choice_(choose(few::as_image(layer_), config_, device_)) {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_out: no way through this layer");
     const DeviceScope scope(device_);
-    for (const Variant *v : {choice_.variant, unaligned()}) allow_shared(v->kernel, lent(device_));
+    for (const Variant *v : {choice_.variant, unaligned()}) allow_shared(v->kernel, lent(device_, 1));
   }
 
  private:
@@ -210,10 +214,11 @@ class FewOut final : public CudaInstance {
     p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     const Variant *variant = aligned(p.x, 16) ? choice_.variant : unaligned();
-    launch_waiting(variant->kernel, static_cast<unsigned>(choice_.blocks), kThreads,
+    launch_waiting(variant->kernel, static_cast<unsigned>(choice_.blocks), config_.threads(),
                    static_cast<size_t>(choice_.shared), stream, g, p);
   }
 
+  const Config config_;
   const Choice choice_;
 };
 
@@ -246,7 +251,7 @@ bool takes(const polyconv_layer &l, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   const polyconv_layer l = few::as_image(*request.layers[0]);
   if (!takes(l, offer)) return false;
-  const auto choice_of = [&](int32_t i) { return choose(l, i, lent(request.policy->device_index)); };
+  const auto choice_of = [&](int32_t i) { return choose(l, kConfigs[i], request.policy->device_index); };
   if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no place in shared memory for the weights of %" PRId64
                         " channels and the products of a patch",
