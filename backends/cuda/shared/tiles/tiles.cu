@@ -102,8 +102,9 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double finishing = s.plain ? 0
                                    : std::max(static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3),
                                               0.5 * window * config.channels);
-  // 1 x 1 over many channels waits for every chunk: three layers on an H200 took 1.4 to 1.7 times as long.
-  const double waiting = sdk::taps(l) == 1 && s.group_in >= 16 ? 1.5 : 1;
+  // Many channels wait for every chunk: 1 x 1 took 1.4 to 1.7 times as long (three layers on an H200), larger windows
+  // of one group 1.15 to 1.27 times (seven layers).
+  const double waiting = s.group_in < 16 ? 1 : sdk::taps(l) == 1 ? 1.5 : l.groups == 1 ? 1.25 : 1;
   const double summing = slots / (kHopperMultiprocessors * 4 * kHopperFmaClocks * busy) * tail * waiting;
   return (strided ? 3.8 : 2.5) + std::max({summing, bytes / 3.6e6, scattered}) + finishing;
 }
