@@ -41,30 +41,29 @@ struct DeepTile {
   }
 };
 
-// Where the window of a pixel begins, and which of its taps are outside: a bit for each place along each axis, behind
-// each other, and one that is always set.
+// Where the window of a pixel begins, and which of its taps are outside (common/places.cuh).
 struct alignas(16) Window {
   const float *at;
   uint32_t outside;
 };
-// A column: its distance from the window's begin, and its tap's bits; behind the last column, the one always set.
+// A column: its distance from the window's begin, and its tap's bits.
 struct alignas(8) Column {
   int32_t distance;
   uint32_t bits;
 };
-constexpr uint32_t kNowhere = 1u << kMostDeepTaps;
 
+// Of the input, and of the output's gradient, whose window is the pixel.
 __device__ inline Window window_at(const Factor &f, const float *data, const Pixel &o) {
   const int32_t first[3] = {o.d * f.step[0] - f.pad[0], o.h * f.step[1] - f.pad[1], o.w * f.step[2] - f.pad[2]};
-  uint32_t outside = kNowhere, bit = 1;
   int64_t offset = o.n * f.image_stride;
 #pragma unroll
-  for (int axis = 0; axis < 3; ++axis) {
-    offset += int64_t{first[axis]} * f.stride[axis];
-    for (int32_t t = 0, i = first[axis]; t < f.taps[axis]; ++t, i += f.dilation[axis], bit *= 2)
-      if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(f.size[axis])) outside |= bit;
-  }
-  return {data + offset, outside};
+  for (int axis = 0; axis < 3; ++axis) offset += int64_t{first[axis]} * f.stride[axis];
+  return {data + offset, f.outside(first)};
+}
+__device__ inline Window place_at(const Factor &f, const float *data, const Pixel &o) {
+  return {data + o.n * f.image_stride + int64_t{o.d} * f.stride[0] + int64_t{o.h} * f.stride[1] +
+              int64_t{o.w} * f.stride[2],
+          kNowhere};
 }
 
 __device__ inline Column deep_column(const Factor &f, int32_t column) {
@@ -73,7 +72,10 @@ __device__ inline Column deep_column(const Factor &f, int32_t column) {
   const int32_t d = line / f.taps[1], h = line % f.taps[1], w = tap % f.taps[2];
   return {(column - tap * f.channels) * f.channel_stride + d * f.dilation[0] * f.stride[0] +
               h * f.dilation[1] * f.stride[1] + w * f.dilation[2] * f.stride[2],
-          1u << d | 1u << (f.taps[0] + h) | 1u << (f.taps[0] + f.taps[1] + w)};
+          f.of(d, h, w)};
+}
+__device__ inline Column deep_filter(const Factor &f, int32_t filter) {
+  return filter < f.columns ? Column{filter * f.channel_stride, 1} : Column{0, kNowhere};
 }
 
 __device__ inline const float *group_of(const Factor &f, int32_t group) {
@@ -125,7 +127,7 @@ __device__ inline void describe(const Gradient &g, const GradientPlace &at, Deep
   Window x = {group_of(g.x, at.group), ~0u}, y = {group_of(g.y, at.group), ~0u};
   if (block < last && pixel < g.pixels) {
     const Pixel o = pixel_at(g, pixel);
-    x = window_at(g.x, x.at, o), y = window_at(g.y, y.at, o);
+    x = window_at(g.x, x.at, o), y = place_at(g.y, y.at, o);
   }
   s.x[block & 1][lane] = x, s.y[block & 1][lane] = y;
 }
@@ -178,6 +180,40 @@ class DeepSums {
   float4 x_[2], y_[2][Tile::thread_filters];
 };
 
+// A block of pixels on its way into a stage.
+template <class Tile, int XRun, int YRun>
+__device__ inline void fetch_deep(DeepShared<Tile> &s, int32_t block, float *to) {
+  using X = DeepSource<Tile, Tile::columns, XRun>;
+  using Y = DeepSource<Tile, Tile::fetched_filters, YRun>;
+  const X x(&s.x, s.columns, block);
+  const Y y(&s.y, s.filters, block);
+#pragma unroll 4
+  for (int i = 0; i < X::parts; ++i) x.fetch(to, i);
+#pragma unroll 4
+  for (int i = 0; i < Y::parts; ++i) y.fetch(to + Tile::columns * Tile::pitch, i);
+}
+
+// Describes columns, filters and the first blocks of pixels, and starts to fetch these: one is there in the end.
+template <class Tile, int XRun, int YRun>
+__device__ inline void begin_deep(const Gradient &g, const GradientPlace &at, int32_t first, int32_t last,
+                                  DeepShared<Tile> &s) {
+  for (int i = threadIdx.x; i < Tile::columns; i += Tile::threads) s.columns[i] = deep_column(g.x, at.column + i);
+  for (int i = threadIdx.x; i < Tile::fetched_filters; i += Tile::threads)
+    s.filters[i] = deep_filter(g.y, at.filter + i);
+#pragma unroll 1
+  for (int32_t block = first; block < first + 2; ++block) describe(g, at, s, block, last);
+  __syncthreads();
+#pragma unroll 1
+  for (int stage = 0; stage < Tile::stages - 1; ++stage) {
+    if (stage > 0) __syncthreads();
+    fetch_deep<Tile, XRun, YRun>(s, first + stage, s.stages[stage]);
+    commit_copies();
+    if (stage > 0) describe(g, at, s, first + stage + 1, last);
+  }
+  await_groups<Tile::stages - 2>();
+  __syncthreads();
+}
+
 // Blocks [first, last) of a tile's depth.
 template <class Tile, int XRun, int YRun>
 __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const GradientPlace &at, int32_t first,
@@ -188,26 +224,7 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
   constexpr int kXParts = X::parts / kGroups, kYParts = Y::parts / kGroups, kSlots = kSteps * Tile::thread_columns;
   static_assert(kXParts * kGroups == X::parts && kYParts * kGroups == Y::parts, "groups fetch alike");
   constexpr int kYAt = Tile::columns * Tile::pitch;
-  for (int i = threadIdx.x; i < Tile::columns; i += Tile::threads) s.columns[i] = deep_column(g.x, at.column + i);
-  for (int i = threadIdx.x; i < Tile::fetched_filters; i += Tile::threads)
-    s.filters[i] = deep_column(g.y, at.filter + i);
-  describe(g, at, s, first, last), describe(g, at, s, first + 1, last);
-  __syncthreads();
-#pragma unroll 1
-  for (int stage = 0; stage < Tile::stages - 1; ++stage) {
-    if (stage > 0) __syncthreads();
-    const X x(&s.x, s.columns, first + stage);
-    const Y y(&s.y, s.filters, first + stage);
-#pragma unroll 4
-    for (int i = 0; i < X::parts; ++i) x.fetch(s.stages[stage], i);
-#pragma unroll 4
-    for (int i = 0; i < Y::parts; ++i) y.fetch(s.stages[stage] + kYAt, i);
-    commit_copies();
-    if (stage > 0) describe(g, at, s, first + stage + 1, last);
-  }
-  await_groups<Tile::stages - 2>();
-  __syncthreads();
-
+  begin_deep<Tile, XRun, YRun>(g, at, first, last, s);
   const int column = Tile::column_of(threadIdx.x) * Tile::pitch;
   const int filter = Tile::filter_of(threadIdx.x) * Tile::pitch + kYAt;
   int now = 0, then = Tile::stages - 1; // stages that are multiplied and fetched

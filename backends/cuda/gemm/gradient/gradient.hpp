@@ -6,6 +6,7 @@
 
 #include "common/divider.cuh"
 #include "common/numbers.hpp"
+#include "common/places.cuh"
 #include "common/sums/pieces.cuh"
 #include "product/product.hpp"
 
@@ -16,18 +17,18 @@ enum class Reach : int32_t {
   kPixels,  // element by element, neighbouring threads read neighbouring pixels
   kColumns, // neighbouring threads read neighbouring channels
   kVectors, // 16 bytes of neighbouring channels at a time
-  kDeep     // as kPixels, f32 with zeros around images and few taps (deep.cuh)
+  kDeep     // as kPixels, f32 with zeros around images, and few taps or windows inside them (deep.cuh)
 };
 // kDeep: whose pixels are read four at a time.
 enum class Runs : int32_t { kNone, kOutput, kBoth };
 
 // A factor: windows of a tensor, whose columns are taps, then channels.
-struct Factor {
+struct Factor : PlaceAxes {
   const void *data = nullptr; // of the tensor's first element
   int64_t image_stride = 0;
   int32_t channels = 0, columns = 0; // of a group
-  int32_t channel_stride = 0, stride[3] = {}, size[3] = {};
-  int32_t taps[3] = {1, 1, 1}, step[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, pad[3] = {};
+  int32_t channel_stride = 0, stride[3] = {};
+  int32_t step[3] = {1, 1, 1}, pad[3] = {};
   int32_t pad_mode = POLYCONV_PAD_ZERO;
   float fill = 0; // padding with a constant
 };
@@ -45,7 +46,6 @@ struct Gradient {
 };
 
 inline constexpr int kGradientDepth = 16, kDeepDepth = 32; // pixels of a block
-inline constexpr int kMostDeepTaps = 31;                   // of kDeep, along each axis, added
 
 // Tiles, columns x filters. Gathered ones have threads of 8 x 8 sums, and of 8 x 4; deep ones of 16 x 8, and of 8 x 8.
 enum {
@@ -68,10 +68,10 @@ constexpr Shape gradient_shape(int tile, Reach reach, bool f32) {
     case kGradient256x128: return deep ? Shape{256, 128, 32, 256, 1, 0.85} : Shape{};
     case kGradient128x128: return gathered ? Shape{128, 128, 16, 256, 1, 0.75} : Shape{};
     case kGradient128x64:
-      return deep ? Shape{128, 64, 32, 128, 2, 0.73} : gathered ? Shape{128, 64, 16, 128, 2, 0.5} : Shape{};
-    case kGradient64x64: return deep ? Shape{64, 64, 32, 64, 4, 0.66} : Shape{64, 64, 16, 128, 3, 0.65};
-    case kGradient128x32: return deep ? Shape{128, 32, 32, 64, 4, 0.6} : Shape{};
-    default: return deep ? Shape{128, 24, 32, 64, 4, 0.55} : Shape{};
+      return deep ? Shape{128, 64, 32, 128, 2, 0.81} : gathered ? Shape{128, 64, 16, 128, 2, 0.5} : Shape{};
+    case kGradient64x64: return deep ? Shape{64, 64, 32, 64, 4, 0.76} : Shape{64, 64, 16, 128, 3, 0.65};
+    case kGradient128x32: return deep ? Shape{128, 32, 32, 64, 4, 0.67} : Shape{};
+    default: return deep ? Shape{128, 24, 32, 64, 4, 0.62} : Shape{};
   }
 }
 

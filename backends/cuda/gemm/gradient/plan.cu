@@ -21,13 +21,12 @@ Factor factor_of(const polyconv_tensor &t, int64_t groups) {
 
 Gradient make_gradient(const polyconv_layer &l, const Shape &shape) {
   Gradient g = {factor_of(l.input, l.groups), factor_of(l.output, l.groups), {}, {}, {}, View<int64_t>(l.weights)};
+  static_cast<PlaceAxes &>(g.x) = PlaceAxes(l);
   g.x.columns = small(g.x.channels * sdk::taps(l));
   g.x.pad_mode = l.pad_mode;
   g.x.fill = l.pad_mode == POLYCONV_PAD_CONSTANT ? static_cast<float>(l.pad_value) : 0;
   for (int axis = 0; axis < 3; ++axis) {
-    g.x.taps[axis] = small(l.weights.size[2 + axis]);
     g.x.step[axis] = small(l.stride[axis]);
-    g.x.dilation[axis] = small(l.dilation[axis]);
     g.x.pad[axis] = small(l.pad_begin[axis]);
   }
   g.by_image = Divider::make(small(sdk::spatial(l.output)));
