@@ -1,5 +1,6 @@
 // outer.cu - a block sums a tile of the gradient over all rows in order: 32 rows of both factors lie in shared memory,
-// the next 32 are on their way meanwhile.
+// the next 32 are on their way meanwhile. In tiles of 16 x 128 a thread reads what it needs from the caches into
+// registers, 16 rows at a time: nothing is staged, and nobody waits for others.
 // SPDX-License-Identifier: Apache-2.0
 #include "vector/outer.hpp"
 
@@ -48,39 +49,42 @@ __device__ inline void fetch(const OuterProduct &p, const OuterTile &at, int32_t
   }
 }
 
+// A row's products of a filter and four columns; of four filters, from `f` on.
+__device__ inline void add_product(float dy, const float4 &x, float (&sums)[4]) {
+  sums[0] = fmaf(dy, x.x, sums[0]), sums[1] = fmaf(dy, x.y, sums[1]);
+  sums[2] = fmaf(dy, x.z, sums[2]), sums[3] = fmaf(dy, x.w, sums[3]);
+}
+template <int Filters>
+__device__ inline void add_products(const float4 &dy, const float4 &x, float (&sums)[Filters][4], int f) {
+  add_product(dy.x, x, sums[f]), add_product(dy.y, x, sums[f + 1]);
+  add_product(dy.z, x, sums[f + 2]), add_product(dy.w, x, sums[f + 3]);
+}
+
 template <class Tile>
 __device__ inline void multiply(const float *stage, int32_t rows, int32_t filter, int32_t column,
                                 float (&sums)[Tile::thread_filters][4]) {
 #pragma unroll 4
   for (int32_t r = 0; r < rows; ++r) {
     const float4 x = *reinterpret_cast<const float4 *>(stage + r * Tile::row + Tile::filters + column);
-    float dy[Tile::thread_filters];
     if constexpr (Tile::thread_filters == 1) {
-      dy[0] = stage[r * Tile::row + filter];
+      add_product(stage[r * Tile::row + filter], x, sums[0]);
     } else {
 #pragma unroll
-      for (int f = 0; f < Tile::thread_filters; f += 4) {
-        const float4 v = *reinterpret_cast<const float4 *>(stage + r * Tile::row + filter + f);
-        dy[f] = v.x, dy[f + 1] = v.y, dy[f + 2] = v.z, dy[f + 3] = v.w;
-      }
-    }
-#pragma unroll
-    for (int f = 0; f < Tile::thread_filters; ++f) {
-      sums[f][0] = fmaf(dy[f], x.x, sums[f][0]), sums[f][1] = fmaf(dy[f], x.y, sums[f][1]);
-      sums[f][2] = fmaf(dy[f], x.z, sums[f][2]), sums[f][3] = fmaf(dy[f], x.w, sums[f][3]);
+      for (int f = 0; f < Tile::thread_filters; f += 4)
+        add_products(*reinterpret_cast<const float4 *>(stage + r * Tile::row + filter + f), x, sums, f);
     }
   }
 }
 
-template <class Tile>
+template <int Filters>
 __device__ inline void store(const OuterProduct &p, const OuterTile &at, int32_t filter, int32_t column,
-                             const float (&sums)[Tile::thread_filters][4]) {
+                             const float (&sums)[Filters][4]) {
   const int32_t depth = at.depth + column;
   int32_t columns[4];
 #pragma unroll
   for (int c = 0; c < 4; ++c) columns[c] = p.depth_offset(min(depth + c, p.x.columns - 1));
 #pragma unroll
-  for (int f = 0; f < Tile::thread_filters; ++f) {
+  for (int f = 0; f < Filters; ++f) {
     if (at.filter + filter + f >= p.dy.columns) continue;
     float *const to =
         static_cast<float *>(p.result) + (at.group * p.dy.columns + at.filter + filter + f) * p.filter_step;
@@ -115,18 +119,76 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_outer(const __grid_const
     multiply<Tile>(stages[stage], min(p.rows - first, kRows), filter, column, sums);
     __syncthreads(); // nobody reads the stage any more
   }
-  store<Tile>(p, at, filter, column, sums);
+  store(p, at, filter, column, sums);
+}
+
+// ---------------------------------------------------------------- from registers to registers
+
+constexpr int kTogether = 16; // rows whose loads are under way at a time
+
+// Four neighbouring columns of a row; zeros where there are none.
+template <bool Vectors>
+__device__ inline float4 load_quad(const OuterRows &r, int32_t row, int32_t column, bool there) {
+  const auto *const from = static_cast<const float *>(r.data) + row;
+  float4 v = {};
+  if constexpr (Vectors) {
+    if (there && column < r.columns) v = __ldg(reinterpret_cast<const float4 *>(from + column));
+  } else {
+    if (there && column < r.columns) v.x = __ldg(from + column * r.step);
+    if (there && column + 1 < r.columns) v.y = __ldg(from + (column + 1) * r.step);
+    if (there && column + 2 < r.columns) v.z = __ldg(from + (column + 2) * r.step);
+    if (there && column + 3 < r.columns) v.w = __ldg(from + (column + 3) * r.step);
+  }
+  return v;
+}
+
+// A warp has four filters and 128 columns, the four warps of a block 16 filters of the same columns. A lane finds where
+// one row begins and tells the others: the divisions of every row's coordinates would take longer than the rows.
+template <bool Vectors>
+__global__ void __launch_bounds__(kThreads, 1) multiply_rows(const __grid_constant__ OuterProduct p) {
+  const OuterTile at(p, static_cast<int32_t>(blockIdx.x), 16, 128);
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, column = lane * 4;
+  const int32_t filter = static_cast<int32_t>(threadIdx.x) / 32 * 4;
+  const int32_t dy_begin = at.group * p.dy.group, x_begin = at.group * p.x.group;
+  float sums[4][4] = {};
+  ptx::let_next_begin(), ptx::await_previous();
+#pragma unroll 1
+  for (int32_t first = 0; first < p.rows; first += 32) {
+    const int32_t mine = min(first + lane, p.rows - 1), dy_row = p.dy.walk.at(mine), x_row = p.x.walk.at(mine);
+#pragma unroll 1
+    for (int32_t step = 0; step < 32 && first + step < p.rows; step += kTogether) {
+      float4 dy[kTogether], x[kTogether];
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        const bool there = first + step + r < p.rows;
+        const int32_t dy_at = dy_begin + __shfl_sync(~0u, dy_row, step + r);
+        const int32_t x_at = x_begin + __shfl_sync(~0u, x_row, step + r);
+        dy[r] = load_quad<Vectors>(p.dy, dy_at, at.filter + filter, there);
+        x[r] = load_quad<Vectors>(p.x, x_at, at.depth + column, there);
+      }
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) add_products(dy[r], x[r], sums, 0);
+    }
+  }
+  store(p, at, filter, column, sums);
+}
+
+void launch_rows(const OuterProduct &p, bool early, cudaStream_t stream) {
+  const bool vectors = p.x.width == 16 && p.dy.width == 16;
+  launch_early_if(early, vectors ? multiply_rows<true> : multiply_rows<false>, static_cast<unsigned>(outer_tiles(p)),
+                  kThreads, 0, stream, p);
 }
 
 template <class Tile>
-void launch(const OuterProduct &p, bool early, cudaStream_t stream) {
+void launch_stages(const OuterProduct &p, bool early, cudaStream_t stream) {
   launch_early_if(early, multiply_outer<Tile>, static_cast<unsigned>(outer_tiles(p)), kThreads, 0, stream, p);
 }
 
 } // namespace
 
 OuterLauncher outer_f32(const OuterShape &shape) {
-  return shape.filters == Stage16x32::filters ? launch<Stage16x32> : launch<Stage64x64>;
+  if (shape.filters == 64) return launch_stages<Stage64x64>;
+  return shape.depth == 32 ? launch_stages<Stage16x32> : launch_rows;
 }
 
 } // namespace polyconv::cuda::gemm
