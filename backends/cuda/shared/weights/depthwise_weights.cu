@@ -174,6 +174,7 @@ void launch_walks(const Conv<int32_t> &p, const Walks &s, const void *x, const v
 template <class T>
 Launch find_launch(int64_t taps, int64_t step) {
   if (taps == 1) return step == 1 ? launch_walks<T, 1, 1> : launch_walks<T, 1, 2>;
+  if (taps == 2) return step == 1 ? launch_walks<T, 2, 1> : launch_walks<T, 2, 2>;
   if (taps == 3) return step == 1 ? launch_walks<T, 3, 1> : launch_walks<T, 3, 2>;
   if (taps == 5) return step == 1 ? launch_walks<T, 5, 1> : launch_walks<T, 5, 2>;
   return step == 1 ? launch_walks<T, 7, 1> : launch_walks<T, 7, 2>;

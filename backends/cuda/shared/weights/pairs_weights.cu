@@ -124,7 +124,7 @@ int64_t partials_bytes(const polyconv_layer &l, int filters, const PairsWeights 
 
 double estimate(const polyconv_layer &l, int filters, const PairsWeights &r) {
   const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output));
-  return 17 + std::max(summing_us(l, filters, r), elements * 4 / 3e6) + real(partials_bytes(l, filters, r)) / 4e6 +
+  return 12 + std::max(summing_us(l, filters, r), elements * 4 / 3e6) + real(partials_bytes(l, filters, r)) / 4e6 +
          bias_gradient_us(l);
 }
 

@@ -22,14 +22,15 @@ __global__ void __launch_bounds__(256)
 
 } // namespace
 
-bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even, bool single) {
+bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even, bool least) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.input.type;
   if (!is_single_or_half(type) || l.output.type != type)
     return offer.reject("takes f32, f16 and bf16, the same for input and output");
   if (!takes_2d(l, offer)) return false;
-  if (!(single && sdk::taps(l) == 1) && !takes_odd_squares(l, even, offer)) return false;
+  const bool is_least = sdk::taps(l) == 1 || (l.weights.size[3] == 2 && l.weights.size[4] == 2);
+  if (!(least && is_least) && !takes_odd_squares(l, even, offer)) return false;
   if (!takes_stride_2(l, offer)) return false;
   if (!takes_no_empty({&l.output}, offer)) return false;
   if (!takes_int32(l, offer)) return false;

@@ -16,8 +16,8 @@ __host__ __device__ constexpr int rows_of_thread(int taps) {
 }
 
 // Whether a layer is the gradient of weights of square windows whose rows lie in memory as rows; else rejects in words.
-// `even`: windows of 4x4 too; `single`: of one element.
-bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even = false, bool single = false);
+// `even`: windows of 4x4 too; `least`: of one element, and of 2x2.
+bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even = false, bool least = false);
 
 // Whether strips of the output's gradient can be read 16 bytes at once.
 bool has_vectors(const polyconv_tensor &gradient, const void *pointer);
