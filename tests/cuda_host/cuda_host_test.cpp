@@ -30,8 +30,12 @@ constexpr const char *kMoreProblems[] = {
     "bwd_d:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",
     "bwd_w:n2,c16,k16,g16,i20x20,f3x3,p1",
     "bwd_w:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",
+    "fwd:n3,c3,k56,i65x63,f3x3,s2,p1:bias+relu", // few input channels, all filters in turn
+    "fwd:n2,c1,k16,i12x14x15,f3x3x3,s2,p1:silu",
+    "fwd:n2,c40,k2,i1000,f7,p3",
     "bwd_d:n2,c4,k16,i20x20,f3x3,p1",
     "bwd_d:n2,c4,k16,i20x20,f5x5,s2,p1",
+    "bwd_w:n2,c16,k16,g16,i14x14,f2x2,s2",
     "bwd_w:n2,c4,k16,i20x20,f3x3,p1",
     "bwd_w:n2,c64,k64,i20x20,f3x3,p1",
     "bwd_w:n3,c70,k90,i8x20,f1x1:f16",             // channels first, rows that end within a block of pixels
