@@ -9,7 +9,14 @@
 
 namespace polyconv::cuda::ptx {
 
-// One, two or four words, aligned to their size, where `wanted`; else they stay as they are. Nobody writes this memory.
+// Half a word, the other half of which becomes zero, where `wanted`; else it stays as it is. Loads into 16 bits would
+// wait for each other to share a register. Nobody writes this memory.
+__device__ __forceinline__ void load_global_half_if(bool wanted, uint32_t &a, const void *from) {
+  asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.global.nc.u16 %0, [%1]; }"
+               : "+r"(a)
+               : "l"(from), "r"(static_cast<int>(wanted)));
+}
+// One, two or four words likewise, aligned to their size.
 __device__ __forceinline__ void load_global_if(bool wanted, uint32_t &a, const void *from) {
   asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.global.nc.b32 %0, [%1]; }"
                : "+r"(a)

@@ -203,10 +203,10 @@ __device__ inline float exact_sum(const Geometry &g, const Pointers &p, const Co
   for (int32_t line = 0; line < lines; ++line) {
     const int32_t plane = line / g.taps_h, r = line - plane * g.taps_h, c = plane / g.depth.taps;
     const int32_t d = at.d * g.depth.step - g.depth.pad + (plane - c * g.depth.taps) * g.depth.dilation;
-    const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h;
+    const int32_t y = (h * g.step_h + r * g.dilation_h) * g.grid_h - g.pad_h;
 #pragma unroll 1
     for (int32_t s = 0; s < g.taps_w; ++s, ++weight) {
-      const int32_t z = w * g.step_w - g.pad_w + s * g.dilation_w;
+      const int32_t z = (w * g.step_w + s * g.dilation_w) * g.grid_w - g.pad_w;
       const bool inside = d >= 0 && d < g.depth.input && y >= 0 && y < g.input_h && z >= 0 && z < g.input_w;
       sum = fmaf(inside ? x[c * g.x_plane + d * g.depth.x + y * g.x_row + z * g.x_column] : 0.0f, *weight, sum);
     }
@@ -287,15 +287,15 @@ __device__ __forceinline__ void multiply_group(const Geometry &g, const Pointers
 template <class T, int steps, int tiles, int parts, Ends ends>
 __global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, parts}))
     multiply_patch(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
-  ptx::await_previous();
   extern __shared__ __align__(16) char patch[];
-  using Element = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
+  using Element = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   using Factor = std::conditional_t<parts == 3, __nv_bfloat16, T>;
   const Corner at(g, static_cast<int32_t>(blockIdx.x));
   const uint32_t begin = ptx::shared_address(patch);
   auto *const units = reinterpret_cast<int32_t *>(patch + g.input);
   find_units(g, units, 4 * steps);
-  load_patch<Element, parts>(g, p, at, patch);
+  ptx::await_previous();
+  load_patch<Element, parts>(g, p, at, begin);
   if (threadIdx.x == 0) *reinterpret_cast<uint2 *>(patch + g.input - 8) = {};
   Taps<Factor, steps, tiles, parts> taps(g, begin);
   taps.load(p, at.group);

@@ -1,7 +1,8 @@
 // few_in.hpp - the geometry of cuda-tensor/few_in: few input channels.
 //
 // A unit is 8 bytes of one pixel's channels in shared memory; the depth of the product is units, taps outside and units
-// of a pixel inside. A step of depth is four units, one for each lane of a quad.
+// of a pixel inside. A step of depth is four units, one for each lane of a quad. Where one or two channels leave a unit
+// half empty, taps side by side share it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,11 +31,24 @@ struct Form {
   __host__ __device__ constexpr bool takes_turns() const { return parts * steps * tiles < 20; }
 };
 
-// One problem on one instance. A patch is of one depth of the output: whole rows, or a part of one row, so that its
-// outputs are equally far apart in memory; or a part of several rows, a multiple of kPositions wide. Of the input it
-// holds one slice for each tap of depth.
+// Taps side by side along an axis that share a unit, as if they were channels: so many that they divide the axis' taps,
+// for what is no tap would meet a weight of zero, and may be infinite.
+struct Fold {
+  int32_t taps;                // 1: each has units of its own
+  int32_t axis;                // 0: depth, 1: rows, 2: columns
+  uint32_t last;               // element of the input along it
+  int32_t elements;            // of a unit; zeros fill it up
+  int32_t shift[4], offset[4]; // of an element from the unit's first, along the axis and in memory
+};
+
+// One problem on one instance, whose taps, steps and dilations are the patch's, not the layer's. A patch is of one
+// depth of the output: whole rows, or a part of one row, so that its outputs are equally far apart in memory; or a part
+// of several rows, a multiple of kPositions wide. Of the input it holds one slice for each tap of depth.
 struct Geometry : few::Shape {
   few::Depth depth;
+  Fold fold;
+  uint32_t last[3];               // of the input along each axis; the largest where the elements of a unit differ
+  int32_t grid_h, grid_w;         // rows and columns of the input from one of a patch to the next
   int32_t rows, columns, outputs; // of a patch: of the output, and how many there are
   int32_t down, across;           // patches of an image
   int32_t skip;                   // elements from the end of a row of such a part to the next row's; else 0

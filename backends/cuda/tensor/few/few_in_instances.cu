@@ -6,9 +6,10 @@ namespace polyconv::cuda::few_in {
 namespace {
 
 // Steps of depth, tiles of filters: as many as registers hold.
-#define POLYCONV_FEW_IN(T, type)                                                                          \
-  variant<T, type, 3, 2>(), variant<T, type, 3, 4>(), variant<T, type, 5, 4>(), variant<T, type, 7, 2>(), \
-      variant<T, type, 9, 2>(), variant<T, type, 13, 1>(), variant<T, type, 13, 2>(), variant<T, type, 21, 1>()
+#define POLYCONV_FEW_IN(T, type)                                                                               \
+  variant<T, type, 3, 1>(), variant<T, type, 3, 2>(), variant<T, type, 3, 4>(), variant<T, type, 5, 4>(),      \
+      variant<T, type, 7, 1>(), variant<T, type, 7, 2>(), variant<T, type, 9, 2>(), variant<T, type, 13, 1>(), \
+      variant<T, type, 13, 2>(), variant<T, type, 21, 1>()
 
 const Variant kVariants[] = {POLYCONV_FEW_IN(__half, POLYCONV_F16),
                              POLYCONV_FEW_IN(__nv_bfloat16, POLYCONV_BF16),

@@ -36,17 +36,61 @@ bool has_whole_units(const polyconv_layer &l, int channels) {
   return (t.stride[1] == 1 || channels == 1) && t.size[1] % channels == 0 && in_vectors(t, 3, channels) &&
          in_vectors(t, 4, channels);
 }
+
+// Lets taps side by side share units of so many elements, where that makes units fewer.
+void fold_taps(int32_t unit, Geometry &g) {
+  struct Axis {
+    int32_t &taps, &dilation;
+    int32_t apart;
+  } axes[] = {{g.depth.taps, g.depth.dilation, g.depth.x},
+              {g.taps_h, g.dilation_h, g.x_row},
+              {g.taps_w, g.dilation_w, g.x_column}};
+  Fold &fold = g.fold;
+  fold.taps = 1;
+  for (int32_t axis = 2; axis >= 0; --axis)
+    for (int32_t taps = unit / g.channels; taps > fold.taps; --taps)
+      if (axes[axis].taps % taps == 0) fold.taps = taps, fold.axis = axis;
+  if (fold.taps == 1) return;
+  const Axis &a = axes[fold.axis];
+  fold.last = g.last[fold.axis], g.last[fold.axis] = UINT32_MAX;
+  fold.elements = fold.taps * g.channels;
+  for (int32_t i = 0; i < fold.elements; ++i) {
+    const int64_t shift = int64_t{i / g.channels} * a.dilation;
+    fold.shift[i] = static_cast<int32_t>(shift);
+    fold.offset[i] = static_cast<int32_t>(shift * a.apart + int64_t{i % g.channels} * g.x_plane);
+  }
+  a.taps /= fold.taps;
+  a.dilation = a.taps == 1 ? 1 : a.dilation * fold.taps;
+}
+
+// Leaves out rows or columns of the input that no window reads: those of a patch are `grid` apart.
+void thin(int32_t taps, int32_t &step, int32_t &dilation, int32_t &grid) {
+  grid = 1;
+  if (taps > 1 && dilation % step != 0) return;
+  grid = step;
+  dilation = taps == 1 ? 1 : dilation / step;
+  step = 1;
+}
+
 Ends ends_of(const polyconv_layer &l, int tiles) {
   if (l.result.stride[1] != 1 && l.result.size[1] > 1) return kPlanes;
   const int vector = vector_of(tiles, element_bytes(l));
   return l.result.size[1] % vector == 0 && in_vectors(l.result, 4, vector) ? kTogether : kSingly;
 }
 
+// The pitch of a patch's rows, with a few columns more where they part the banks: of windows one tap wide, the four
+// units of a step lie in four rows, and those of four positions side by side. Sixteen of them are all banks.
+int64_t parted(int64_t pitch, const Geometry &g) {
+  if (g.taps_w > 1 || g.units > 1 || g.depth.taps * g.taps_h == 1) return pitch;
+  const int64_t more = (20 - pitch % 8) % 8; // to 4 or 12 beyond a multiple of 16
+  return more * 8 <= pitch ? pitch + more : pitch;
+}
+
 // Fills in what a patch of so many rows and columns makes of a layer. False: there is no place for it.
 bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
-  const int64_t pitch = (columns - 1) * g.step_w + g.reach_w(), lines = (rows - 1) * g.step_h + g.reach_h();
+  const int64_t pitch = parted((columns - 1) * g.step_w + g.reach_w(), g), lines = (rows - 1) * g.step_h + g.reach_h();
   if (!(real(pitch) * real(lines) * g.depth.taps * g.units * 8 < kLentShared)) return false; // below, nothing overflows
   const int64_t pixels = g.depth.taps * lines * pitch, plane = pixels * g.units * 8;
   const int64_t input = ceil_div(plane * f.parts + 8, 16) * 16, units = int64_t{f.steps} * 16;
@@ -63,8 +107,8 @@ bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
 }
 
 // Microseconds. A block loads, then multiplies or waits for its share of memory; others of the multiprocessor do so
-// meanwhile, and each of them takes a little longer for it. Fitted to 192 times of 28 layers' configs and of the
-// census's on an H200: 7 % rms.
+// meanwhile, and each of them takes a little longer for it. Fitted to 204 times of 31 layers' configs and of the
+// census's on an H200: 10 % rms of those that are near the best.
 double estimate(const polyconv_layer &l, const Choice &c) {
   const Form &f = c.variant->form;
   const Geometry &g = c.geometry;
@@ -72,17 +116,23 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double resident = std::min(fitting, std::ceil(real(c.blocks) / kHopperMultiprocessors));
   const double rounds = real(c.blocks) / (kHopperMultiprocessors * resident), others = resident - 1;
   const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
+  // Of a unit whose channels ask for places of their own, or are twice the bytes; further units come one by one.
+  const double first = g.fold.taps > 1 || element_bytes(l) == 4 ? 1.0 : 0.75;
   const double loading =
-      0.85 + real(ceil_div(g.pixels, kAtOnce * kThreads)) * (1.25 + 1.25 * g.units) * (1 + 0.15 * others);
+      0.69 + real(ceil_div(g.pixels, kAtOnce * kThreads)) * (first + 0.5 * (g.units - 1)) * (1 + 0.24 * others);
   const double bytes = real(g.outputs) * std::min(16 * f.tiles, g.filters) * element_bytes(l);
-  const double storing = bytes * kHopperMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
+  const double shares = kHopperMultiprocessors * resident;
+  const double storing = bytes * (c.ends == kPlanes ? std::max(shares / 1.62e6, 1 / 6.1e3) : shares / 4.1e6);
   const double multiplying =
       real(ceil_div(g.outputs, kPositions)) *
-      (0.0135 + 0.0028 * f.steps * f.parts + 0.0015 * products + 0.0052 * f.tiles + 0.0061 * g.units) *
-      (1 + 0.31 * others);
+      (0.0167 + 0.0016 * f.steps * f.parts + 0.0019 * products + 0.0011 * f.tiles + 0.0020 * g.units) *
+      (1 + 0.46 * others);
   // Planes of a group leave before the next one's weights are fetched.
   const double turn = g.together > 1 && c.ends == kPlanes ? 1.5 : 0;
-  return (1.65 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + g.together * std::max({multiplying, storing, turn}))) *
+  // More units than those layers had: only where there is much to win.
+  const double untimed = g.units > 4 ? 1.35 : 1;
+  return untimed *
+         (1.58 + (rounds < 1 ? 1 : rounds + 0.26) * (loading + g.together * std::max({multiplying, storing, turn}))) *
          (c.ends == kSingly ? 3 : 1);
 }
 
@@ -126,10 +176,15 @@ Choice choose(const polyconv_layer &l, Products products, int outputs) {
     c.variant = &v, c.ends = ends_of(l, v.form.tiles);
     Geometry &g = c.geometry;
     static_cast<few::Shape &>(g) = few::shape_of(l), g.depth = few::depth_of(l);
-    g.units = small(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
-    g.whole = has_whole_units(l, channels_of_unit(parts, element_bytes(l)));
+    const int32_t unit = channels_of_unit(parts, element_bytes(l));
+    g.units = small(ceil_div(g.channels, unit));
+    for (int axis = 0; axis < 3; ++axis) g.last[axis] = static_cast<uint32_t>(l.input.size[2 + axis] - 1);
+    // What sums up exactly knows the layer's own taps.
+    fold_taps(parts > 1 ? 1 : unit, g);
+    thin(g.taps_h, g.step_h, g.dilation_h, g.grid_h), thin(g.taps_w, g.step_w, g.dilation_w, g.grid_w);
+    g.whole = g.fold.taps == 1 && has_whole_units(l, unit);
     g.groups = small(ceil_div(g.filters, 16 * v.form.tiles));
-    const int64_t steps = ceil_div(sdk::taps(l) * g.units, 4);
+    const int64_t steps = ceil_div(int64_t{g.depth.taps} * g.taps_h * g.taps_w * g.units, 4);
     // The order of a sum depends on the layer alone.
     if (steps > v.form.steps || chains_of(small(steps), parts) != chains_of(v.form.steps, parts)) continue;
     if (v.kernels[c.ends] != nullptr) cut(l, outputs, c, best);
@@ -146,6 +201,7 @@ Choice choose(const polyconv_layer &l, Products products, int outputs) {
 struct Packing {
   Form form;
   int32_t bytes, units, groups; // of an element
+  int32_t folded, axis;         // taps that share a unit
   int64_t exact;                // elements that follow, unpacked
 
   Packing(const polyconv_layer &l, const Choice &c)
@@ -153,6 +209,8 @@ struct Packing {
         bytes(element_bytes(l)),
         units(c.geometry.units),
         groups(c.geometry.groups),
+        folded(c.geometry.fold.taps),
+        axis(c.geometry.fold.axis),
         exact(form.parts > 1 ? sdk::elements(l.weights) : 0) {}
   __host__ __device__ int64_t operands() const { return int64_t{groups} * form.operands(); } // of 16 bytes
   __host__ __device__ int32_t factor_bytes() const { return form.parts > 1 ? 2 : bytes; }
@@ -171,9 +229,13 @@ __device__ float operand_weight(const Packing &b, const View<int64_t> &raw, cons
   const int64_t k =
       group * 16 * b.form.tiles + filter_of(tile * 2 + word % 2, lane / 4, vector_of(b.form.tiles, b.bytes));
   const int64_t c = (unit - tap * b.units) * 2 * in_word + word / 2 * in_word + i % in_word;
-  if (k >= raw.size[0] || c >= raw.size[1] || tap >= raw.size[2] * raw.size[3] * raw.size[4]) return 0.0f;
-  const int64_t line = tap / raw.size[4];
-  return load<float>(from, type, raw.at(k, c, line / raw.size[3], line % raw.size[3], tap % raw.size[4]));
+  int64_t taps[] = {raw.size[2], raw.size[3], raw.size[4]};
+  taps[b.axis] /= b.folded;
+  if (k >= raw.size[0] || c >= raw.size[1] * b.folded || tap >= taps[0] * taps[1] * taps[2]) return 0.0f;
+  const int64_t line = tap / taps[2];
+  int64_t at[] = {line / taps[1], line % taps[1], tap % taps[2]};
+  at[b.axis] = at[b.axis] * b.folded + c / raw.size[1];
+  return load<float>(from, type, raw.at(k, c % raw.size[1], at[0], at[1], at[2]));
 }
 
 __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __grid_constant__ Packing b,
@@ -263,8 +325,9 @@ bool supports(const polyconv_request &request, Products products, int32_t config
   const Choice best = choice_of(offer.config);
   const Packing packing(l, best);
   char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,
-                best.variant->form.tiles, best.variant->form.parts, packing.units);
+  std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d.%d.%d:1", packing.factor_bytes(),
+                best.variant->form.steps, best.variant->form.tiles, best.variant->form.parts, packing.units,
+                packing.folded, packing.axis);
   offer.set_weights(0, format, packing.operands() * 16 + packing.exact * 4);
   return true;
 }
