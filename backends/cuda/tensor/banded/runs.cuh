@@ -6,6 +6,7 @@
 
 #include "banded/parts.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/global.cuh"
 #include "common/ptx/hopper.cuh"
 
 namespace polyconv::cuda::banded {
@@ -114,27 +115,35 @@ __device__ __forceinline__ int32_t quotient(uint32_t magic, int32_t n) {
   return magic == 0 ? n : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(n), magic));
 }
 
-// Warps copy rows of every alignment, with padding around them. What lies outside is read from somewhere inside, for
-// loads without branches follow each other at once.
+// Warps copy rows of every alignment, with padding around them. Nothing branches for what lies outside: loads follow
+// each other at once. The geometry comes from memory, once: a call has it by reference, and loops would wait for each
+// number.
 __device__ inline void load_elements(const Geometry &g, const Pointers &p, const Band &b, int32_t rows, uint16_t *to,
                                      int32_t thread, int32_t threads) {
   constexpr int kAtOnce = 8;
   const uint16_t *from = static_cast<const uint16_t *>(p.x) + b.image * g.x_image;
-  for (int32_t c = 0; c < g.channels; ++c, from += g.x_plane, to += g.plane)
+  const int32_t channels = g.channels, plane = g.plane, pitch = g.pitch, x_plane = g.x_plane, x_row = g.x_row,
+                top = b.first_row - g.pad_h, pad_w = g.pad_w, elements = rows * pitch, slope = x_row - pitch;
+  const auto height = static_cast<uint32_t>(g.input_h), width = static_cast<uint32_t>(g.input_row),
+             magic = g.pitch_magic;
+  from += top * x_row - pad_w;
+  for (int32_t c = 0; c < channels; ++c, from += x_plane, to += plane)
 #pragma unroll 1
-    for (int32_t first = thread; first < rows * g.pitch; first += kAtOnce * threads) {
-      uint16_t elements[kAtOnce];
+    for (int32_t first = thread; first < elements; first += kAtOnce * threads) {
+      uint32_t loaded[kAtOnce] = {};
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int32_t at = first + i * threads, row = quotient(g.pitch_magic, at), h = row + b.first_row - g.pad_h,
-                      w = at - row * g.pitch - g.pad_w;
-        const bool inside = h >= 0 && h < g.input_h && w >= 0 && w < g.input_row;
-        const uint16_t element = __ldg(from + (inside ? h * g.x_row + w : 0));
-        elements[i] = inside ? element : uint16_t{0};
+        // Else each has numbers of its own that registers keep, and few loads are under way.
+        int32_t at = first + i * threads;
+        asm volatile("" : "+r"(at));
+        const int32_t row = quotient(magic, at);
+        ptx::load_global_half_if(
+            static_cast<uint32_t>(row + top) < height && static_cast<uint32_t>(at - row * pitch - pad_w) < width,
+            loaded[i], from + (row * slope + at));
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i)
-        if (first + i * threads < rows * g.pitch) to[first + i * threads] = elements[i];
+        if (first + i * threads < elements) to[first + i * threads] = static_cast<uint16_t>(loaded[i]);
     }
 }
 
