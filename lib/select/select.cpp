@@ -245,11 +245,13 @@ Candidate ask_kernel(const Question &question, const Group &group, const KernelE
   Candidate candidate;
   candidate.entry = &entry;
   candidate.fallback = is_fallback(entry);
-  candidate.offer = {};
-  candidate.offer.config = std::max(config, 0);
   const polyconv_policy &policy = question.options.policy;
   const char *rule = rule_against(policy, entry);
   if (rule == nullptr) rule = rule_against(policy, group);
+  if (rule != nullptr || like != nullptr) { // else whoever is asked writes all of the offer, which has a kilobyte
+    candidate.offer = {};
+    candidate.offer.config = std::max(config, 0);
+  }
   if (rule != nullptr) {
     reject_offer(&candidate.offer, "%s", rule);
     return candidate;
