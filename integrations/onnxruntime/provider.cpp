@@ -9,6 +9,7 @@
 #include <set>
 
 #include "run/gpu_place.hpp"
+#include "run/refusal.hpp"
 #include "runtime/wall.hpp"
 
 namespace polyconv_ort {
@@ -46,6 +47,7 @@ Provider::Provider(const Api &api, const EpApi &ep_api, const OrtLogger *logger,
     place_ = std::make_unique<GpuPlace>(*gpu, settings_);
   else
     place_ = std::make_unique<HostPlace>(api_, settings_);
+  require_kernels(*place_);
 }
 
 Provider::~Provider() {

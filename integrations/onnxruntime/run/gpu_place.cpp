@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "run/layer.hpp"
 #include "run/pass.hpp"
+#include "run/refusal.hpp"
 #include "runtime/threads.hpp"
 
 namespace polyconv_ort {
@@ -39,32 +39,6 @@ DeviceLoop move(const std::vector<int64_t> &sizes, bool result_last, Element ele
   return loop;
 }
 
-// A layer as it may come, for the question whether any kernel takes it: a GPU's have limits that no fallback makes up
-// for. Sizes that the model leaves open are large enough for its window; what else changes in runs is no matter.
-polyconv::Problem sample_of(const Recipe &recipe) {
-  constexpr int64_t kOpen = 64;
-  const std::vector<int64_t> weights = recipe.weights.shape().sizes;
-  std::vector<int64_t> input = recipe.input.shape().sizes;
-  if (input.size() != weights.size()) input.assign(weights.size(), -1);
-  if (input[0] < 0) input[0] = 1;
-  if (input[1] < 0) input[1] = recipe.transposed ? weights[0] : weights[1] * recipe.groups;
-  for (size_t i = 2; i < input.size(); ++i)
-    if (input[i] < 0) input[i] = std::max(kOpen, 2 * recipe.dilations[i - 2] * weights[i]);
-  for (int64_t size : weights)
-    if (size < 0) throw std::invalid_argument("the weights are of unknown shape");
-  polyconv::Problem problem = polyconv_onnx::convolution(recipe, input, weights);
-  problem.input_type = type_of(recipe.input.shape().type), problem.weights_type = type_of(recipe.weights.shape().type);
-  problem.output_type = recipe.kind == Kind::kSums     ? int32_t{POLYCONV_S32}
-                        : recipe.kind == Kind::kFloats ? problem.input_type
-                                                       : type_of(recipe.output.shape().type);
-  problem.epilogue.has_scale = recipe.kind == Kind::kQuantised;
-  problem.epilogue.has_bias = static_cast<bool>(recipe.bias);
-  problem.epilogue.residual_from = recipe.residual ? POLYCONV_RESIDUAL_BUFFER : POLYCONV_RESIDUAL_NONE;
-  problem.epilogue.activation = recipe.activation, problem.epilogue.activation_alpha = recipe.alpha;
-  polyconv_onnx::add_pool(recipe.pool, problem);
-  return problem;
-}
-
 void set_strides(int64_t *to, const std::vector<int64_t> &strides, bool result_last) {
   for (size_t i = 0; i < strides.size(); ++i) to[i] = strides[axis_at(i, strides.size(), result_last)];
 }
@@ -94,16 +68,7 @@ std::unique_ptr<Watch> GpuPlace::watch(void *stream) const {
 Terms GpuPlace::terms() const {
   Terms terms;
   terms.half = true;
-  terms.refusal = [this](const Recipe &recipe) -> std::string {
-    try {
-      polyconv::Plan(sample_of(recipe), options(), gpu_.device);
-      return "";
-    } catch (const polyconv::Error &error) { // whatever else is wrong, an option say, is told in the run
-      return error.status() == POLYCONV_UNSUPPORTED ? error.what() : "";
-    } catch (const std::invalid_argument &) { // of geometry.hpp, likewise
-      return "";
-    }
-  };
+  terms.refusal = [this](const Recipe &recipe) { return refusal_of(recipe, *this); };
   return terms;
 }
 

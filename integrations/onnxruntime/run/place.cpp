@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "run/pass.hpp"
+#include "run/refusal.hpp"
 #include "runtime/threads.hpp"
 
 namespace polyconv_ort {
@@ -27,6 +28,13 @@ class HostWatch : public Watch {
 
 std::unique_ptr<Watch> HostPlace::watch(void *) const {
   return std::make_unique<HostWatch>();
+}
+
+Terms HostPlace::terms() const {
+  Terms terms; // the reference takes every layer, where it may
+  if (!settings_.kernel.empty() || settings_.determinism == POLYCONV_DETERMINISM_IDENTICAL)
+    terms.refusal = [this](const Recipe &recipe) { return refusal_of(recipe, *this); };
+  return terms;
 }
 
 polyconv::Options HostPlace::options() const {

@@ -70,7 +70,7 @@ class HostPlace : public Place {
   HostPlace(const Api &api, const Settings &settings) : api_(api), settings_(settings) {}
   const polyconv::Device &device() const override { return device_; }
   bool on_host() const override { return true; }
-  Terms terms() const override { return {}; }
+  Terms terms() const override;
   polyconv::Options options() const override;
   double turning(double bytes) const override;
   std::shared_ptr<const void> constant(std::vector<char> bytes) const override;

@@ -173,3 +173,13 @@ def test_a_session_of_one_thread(random):
     session = onnxruntime.InferenceSession(model, polyconv_onnxruntime.options(options), enable_fallback=0)
     feed = {"x": normals(random, 2, 16, 40, 40)}
     np.testing.assert_allclose(session.run(None, feed)[0], without(model).run(None, feed)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_layers_that_no_admitted_kernel_takes_stay_with_the_runtime(random, report):
+    """They were taken, and failed in every run."""
+    model = make_model([("Conv", "xw", "c", {}), ("Relu", "c", "y", {})], {"x": (FLOAT, ("N", 4, "H", "W"))}, {"w": normals(random, 4, 4, 3, 3)})
+    feed = {"x": normals(random, 1, 4, 9, 8)}
+    for options, reason in (({"determinism": "identical"}, "offered for the s8/u8 rows only"), ({"kernel": "*/pool"}, "only pools")):
+        results, text = report.of(model, [feed], **options)
+        np.testing.assert_allclose(results[0][0], without(model).run(None, feed)[0], rtol=1e-5, atol=1e-5)
+        assert ": 0 of " in text and "left " in text and reason in text, text
