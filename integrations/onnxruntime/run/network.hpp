@@ -27,6 +27,14 @@ struct Network {
   };
   std::vector<Link> links; // in an order in which they can run
   std::vector<Tensor> tensors;
+
+  // The tensors that a piece, links one behind the other, reads from outside it.
+  std::vector<int> read_by(const std::vector<int> &piece) const {
+    std::vector<int> result = links[piece[0]].reads;
+    for (size_t k = 1; k < piece.size(); ++k)
+      if (links[piece[k]].residual() >= 0) result.push_back(links[piece[k]].residual());
+    return result;
+  }
 };
 
 } // namespace polyconv_ort

@@ -24,7 +24,23 @@ class HostWatch : public Watch {
   Clock::time_point begin_ = Clock::now(), end_ = begin_;
 };
 
+// As many threads as the process may use; 0 where no kernel is there to be planned with, which is told elsewhere. No
+// thread of polyconv's own is started for it.
+int32_t all_threads(const Api &api) {
+  polyconv::Options options;
+  options.fallback = POLYCONV_FALLBACK_ALLOW;
+  options.parallel_for = share_out, options.parallel_for_context = const_cast<Api *>(&api);
+  try {
+    return polyconv::Plan(polyconv::Problem("fwd:c1,k1,i1x1,f1x1"), options).info().threads;
+  } catch (const polyconv::Error &) {
+    return 0;
+  }
+}
+
 } // namespace
+
+HostPlace::HostPlace(const Api &api, const Settings &settings)
+    : api_(api), settings_(settings), threads_(settings.threads > 0 ? settings.threads : all_threads(api)) {}
 
 std::unique_ptr<Watch> HostPlace::watch(void *) const {
   return std::make_unique<HostWatch>();
@@ -39,7 +55,7 @@ Terms HostPlace::terms() const {
 
 polyconv::Options HostPlace::options() const {
   polyconv::Options options = plan_options(settings_);
-  options.threads = settings_.threads;
+  options.threads = threads_;
   if (settings_.session_pool) {
     options.parallel_for = share_out;
     options.parallel_for_context = const_cast<Api *>(&api_);
@@ -65,7 +81,9 @@ std::shared_ptr<void> HostPlace::memory(const OrtKernelContext *, size_t bytes) 
   }
   if (!memory || memory->bytes() < bytes) {
     memory.reset(); // before the larger one, so that both are never there
-    memory = std::make_unique<polyconv::Memory>(device_, bytes);
+    // Half as much again, of which the system gives no page before it is written: larger sizes may follow, and clearing
+    // all pages anew takes as long as a run.
+    memory = std::make_unique<polyconv::Memory>(device_, bytes + bytes / 2);
   }
   void *pointer = memory->get();
   return {pointer, [blocks = blocks_, raw = memory.release()](void *) {

@@ -67,7 +67,7 @@ std::vector<char> bytes_of(const std::vector<T> &elements) {
 // Host memory and the session's threads, or polyconv's own, as the settings say.
 class HostPlace : public Place {
  public:
-  HostPlace(const Api &api, const Settings &settings) : api_(api), settings_(settings) {}
+  HostPlace(const Api &, const Settings &);
   const polyconv::Device &device() const override { return device_; }
   bool on_host() const override { return true; }
   Terms terms() const override;
@@ -87,6 +87,8 @@ class HostPlace : public Place {
  private:
   const Api &api_;
   const Settings &settings_;
+  const int32_t
+      threads_; // once for all plans: what a thread may use differs, as the runtime ties its own to processors
   polyconv::Device device_;
   // Blocks that are reused: as many as runs were under way at once, each as large as the largest that was asked of it.
   struct Blocks {

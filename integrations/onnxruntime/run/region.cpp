@@ -12,7 +12,7 @@
 namespace polyconv_ort {
 namespace {
 
-constexpr size_t kMostReported = 8, kMostLayouts = 64;
+constexpr size_t kMostReported = 8, kMostChoices = 64;
 
 // A layer or an operator before its tensors have numbers.
 struct Member {
@@ -123,6 +123,17 @@ void Region::prepare(const std::vector<Value> &read, const std::map<std::string,
   }
 }
 
+// NULL where there is none for these sizes.
+std::shared_ptr<const Schedule> Region::find(const std::string &key) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto entry = ready_.begin(); entry != ready_.end(); ++entry)
+    if (entry->first == key) {
+      ready_.splice(ready_.begin(), ready_, entry);
+      return entry->second;
+    }
+  return nullptr;
+}
+
 std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, const Constants &constants) {
   std::string key;
   for (int entry : entries_)
@@ -132,30 +143,29 @@ std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, 
       for (int64_t size : constants.weights[i].sizes) key += std::to_string(size) + ",";
       key += constants.numbers[i].key();
     }
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (auto entry = ready_.begin(); entry != ready_.end(); ++entry)
-    if (entry->first == key) {
-      ready_.splice(ready_.begin(), ready_, entry);
-      return entry->second;
-    }
-  // Sizes within a factor of two have the layouts of those that came first, unless an image's bits must not depend on
-  // what came before.
+  if (std::shared_ptr<const Schedule> kept = find(key)) return kept;
+  // One at a time, since what is chosen for one size serves the next; runs of sizes that are ready go on meanwhile.
+  std::lock_guard<std::mutex> making(making_);
+  if (std::shared_ptr<const Schedule> kept = find(key)) return kept; // another thread was quicker
+  // Sizes within a factor of two have the layouts and chains of those that came first, unless an image's bits must not
+  // depend on what came before.
   std::string about = settings_.determinism == POLYCONV_DETERMINISM_INVARIANT ? key : "";
   for (int entry : entries_) {
     int64_t powers = 0;
     for (int64_t elements = elements_of(inputs[entry].sizes); elements > 1; elements /= 2) ++powers;
     about += std::to_string(powers) + ",";
   }
-  if (layouts_.size() > kMostLayouts) layouts_.clear();
+  if (choices_.size() > kMostChoices) choices_.clear();
   auto made = std::make_shared<const Schedule>(
-      make_schedule(network_, place_, inputs, constants.weights, constants.numbers, layouts_[about]));
+      make_schedule(network_, place_, inputs, constants.weights, constants.numbers, choices_[about]));
+  std::lock_guard<std::mutex> lock(mutex_);
   ready_.emplace_front(key, made);
   if (static_cast<int64_t>(ready_.size()) > settings_.plans) {
     place_.drain(); // a plan must not go while it runs
     ready_.pop_back();
   }
   ++plans_;
-  tell(*made);
+  if (!settings_.report.empty()) tell(*made);
   return made;
 }
 

@@ -37,6 +37,7 @@ class Region {
   };
   Constants changing(const OrtKernelContext *) const;
   void prepare(const std::vector<Value> &inputs, const std::map<std::string, int> &tensors);
+  std::shared_ptr<const Schedule> find(const std::string &key);
   std::shared_ptr<const Schedule> ready(const std::vector<Sized> &inputs, const Constants &);
   void tell(const Schedule &);
   void compute(OrtKernelContext *, const Schedule &, const Constants &, std::vector<void *> outer);
@@ -58,9 +59,10 @@ class Region {
   bool is_fixed_ = true;     // nothing but these tensors and the bias changes from run to run
   Constants constants_;      // where that is so
 
+  std::mutex making_;                     // of schedules; taken before the other
+  std::map<std::string, Choice> choices_; // by about how large the inputs are
   std::mutex mutex_;
   std::list<std::pair<std::string, std::shared_ptr<const Schedule>>> ready_; // newest first
-  std::map<std::string, Layouts> layouts_;                                   // by about how large the inputs are
   std::vector<Told> told_;
   int64_t runs_ = 0, plans_ = 0;
   int32_t threads_ = 0;

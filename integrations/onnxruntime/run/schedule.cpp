@@ -1,16 +1,18 @@
-// schedule.cpp - layouts by estimates, chains, the order of steps, and the arena.
+// schedule.cpp - layouts by estimates, chains, and the order of steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
-#include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "../../onnx/geometry.hpp"
-#include "run/arena.hpp"
+#include "run/placement.hpp"
+#include "run/plans.hpp"
 
 namespace polyconv_ort {
 namespace {
@@ -23,30 +25,39 @@ class Planner {
  public:
   Planner(const Network &network, const Place &place, const std::vector<Sized> &inputs,
           const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers)
-      : network_(network), place_(place), weights_(weights), numbers_(numbers), options_(place.options()) {
+      : network_(network),
+        place_(place),
+        weights_(weights),
+        numbers_(numbers),
+        options_(place.options()),
+        comparing_(options_),
+        plans_(place.device()) {
+    if (is_invariant()) comparing_.threads = 1;
     propagate(inputs);
+    estimates_.resize(network_.links.size());
   }
 
-  Schedule make(Layouts &layouts) {
+  Schedule make(Choice &choice) {
     group();
-    if (layouts.empty()) {
+    if (choice.pieces.empty()) {
+      Choice made; // whole, or not at all
       if (network_.links.size() > 1) choose_layouts();
-      for (size_t t = 0; t < tensors().size(); ++t) layouts.push_back(last(static_cast<int>(t)));
+      for (size_t t = 0; t < tensors().size(); ++t) made.last.push_back(last(static_cast<int>(t)));
+      made.pieces = chains();
+      choice = std::move(made);
     } else {
-      last_ = layouts; // a group has the number of one of its tensors
+      last_ = choice.last; // a group has the number of one of its tensors
     }
     for (size_t t = 0; t < tensors().size(); ++t) {
       tensors()[t].last = last(static_cast<int>(t));
       tensors()[t].inside = !outside(static_cast<int>(t)) || tensors()[t].last;
     }
-    order(chains());
-    place();
+    order(feasible(choice.pieces));
+    place_tensors(network_, schedule_);
     return std::move(schedule_);
   }
 
  private:
-  using Pieces = std::vector<std::vector<int>>; // links, each piece one plan
-
   std::vector<Schedule::Tensor> &tensors() { return schedule_.tensors; }
   const std::vector<Schedule::Tensor> &tensors() const { return schedule_.tensors; }
   bool outside(int tensor) const { return network_.tensors[tensor].input >= 0 || network_.tensors[tensor].output >= 0; }
@@ -108,27 +119,22 @@ class Planner {
   bool last(int tensor) const { return last_[group_[tensor]]; }
 
   polyconv::Problem laid_out(int i) const {
+    return laid_out(i, last(network_.links[i].input()), last(network_.links[i].output));
+  }
+  polyconv::Problem laid_out(int i, bool input_last, bool output_last) const {
     polyconv::Problem problem = problems_[i];
-    const Network::Link &link = network_.links[i];
-    problem.input_layout = last(link.input()) ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
-    problem.output_layout = last(link.output) ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
+    problem.input_layout = input_last ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
+    problem.output_layout = output_last ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
     return problem;
   }
 
-  struct Made {
-    std::shared_ptr<const polyconv::Plan> plan; // NULL: nobody takes it
-    polyconv_plan_info info = {};
-    double estimate = std::numeric_limits<double>::infinity();
-  };
-
   // What decides layouts and chains. Where an image must have the same bits in any batch and on any number of threads,
   // it is the estimate for one image on one thread, as in the library's own choice of kernels.
-  double estimate(std::vector<polyconv::Problem> problems) {
-    if (!is_invariant()) return plan(problems, options_).estimate;
-    for (polyconv::Problem &problem : problems) problem.batch = 1;
-    polyconv::Options alone = options_;
-    alone.threads = 1;
-    return plan(problems, alone).estimate;
+  double estimate(const Problems &problems) { return plans_.of(compared(problems), comparing_).estimate; }
+  Problems compared(Problems problems) const {
+    if (is_invariant())
+      for (polyconv::Problem &problem : problems) problem.batch = 1;
+    return problems;
   }
   bool is_invariant() const { return options_.determinism == POLYCONV_DETERMINISM_INVARIANT; }
 
@@ -138,23 +144,17 @@ class Planner {
     return place_.turning(bytes);
   }
 
-  // The plan of some problems. Layers that are alike share one.
-  const Made &plan(const std::vector<polyconv::Problem> &problems, const polyconv::Options &options) {
-    std::string key = std::to_string(options.threads) + "|";
-    for (const polyconv::Problem &problem : problems) key += problem.token() + "|";
-    const auto [entry, is_new] = made_.try_emplace(key);
-    if (is_new) try {
-        auto plan = std::make_shared<const polyconv::Plan>(problems, options, place_.device());
-        entry->second.info = plan->info();
-        entry->second.estimate = entry->second.info.estimate_us, entry->second.plan = std::move(plan);
-      } catch (const polyconv::Error &) { // where it matters, the step asks again and has the sentence
-      }
-    return entry->second;
+  // Of layer i as it lies now. The search for layouts asks thousands of times, for four answers a layer.
+  double layer_estimate(int i) {
+    const size_t which = (last(network_.links[i].input()) ? 2 : 0) + (last(network_.links[i].output) ? 1 : 0);
+    std::optional<double> &kept = estimates_[i][which];
+    if (!kept) kept = estimate({laid_out(i)});
+    return *kept;
   }
 
   double cost(int group) {
     double sum = 0;
-    for (int i : touched_[group]) sum += estimate({laid_out(i)});
+    for (int i : touched_[group]) sum += layer_estimate(i);
     for (size_t t = 0; t < tensors().size(); ++t)
       if (group_[t] == group && outside(static_cast<int>(t)) && last_[group]) sum += turning(t);
     return sum;
@@ -168,18 +168,38 @@ class Planner {
       if (network_.links[i].layer)
         for (int group : std::set<int>{group_[network_.links[i].input()], group_[network_.links[i].output]})
           touched_[group].push_back(static_cast<int>(i));
-    std::vector<bool> inner(tensors().size(), true);
-    for (size_t t = 0; t < tensors().size(); ++t)
+    std::vector<bool> inner(tensors().size(), true), first(tensors().size(), false), matters(tensors().size(), false);
+    for (size_t t = 0; t < tensors().size(); ++t) {
       if (outside(static_cast<int>(t)) && std::count(group_.begin(), group_.end(), group_[t]) == 1)
         inner[group_[t]] = false;
+      if (has_pixels(static_cast<int>(t))) matters[group_[t]] = true;
+    }
+    for (size_t group = 0; group < touched_.size(); ++group)
+      if (!matters[group]) touched_[group].clear(), first[group] = inner[group]; // of one pixel: both ways are the same
+    prepare_estimates(inner);
     std::vector<bool> best;
     double least = std::numeric_limits<double>::infinity();
-    for (const auto &beginning : {inner, std::vector<bool>(tensors().size(), false)}) {
+    for (const auto &beginning : {inner, first}) {
       last_ = beginning;
       const double sum = settle();
       if (best.empty() || sum < kBetter * least) best = last_, least = sum;
     }
     last_ = best;
+  }
+
+  // The plans whose estimates the search will ask for. `beginning` is how groups lie that do not change.
+  void prepare_estimates(const std::vector<bool> &beginning) {
+    std::vector<Problems> wanted;
+    for (size_t i = 0; i < network_.links.size(); ++i) {
+      if (!network_.links[i].layer) continue;
+      const int from = group_[network_.links[i].input()], to = group_[network_.links[i].output];
+      auto may = [&](int group, bool is_last) { return !touched_[group].empty() || beginning[group] == is_last; };
+      for (const bool in : {false, true})
+        for (const bool out : {false, true})
+          if (may(from, in) && may(to, out) && (from != to || in == out))
+            wanted.push_back(compared({laid_out(static_cast<int>(i), in, out)}));
+    }
+    plans_.prepare(wanted, comparing_);
   }
 
   double settle() {
@@ -199,7 +219,7 @@ class Planner {
     }
     double sum = 0;
     for (size_t i = 0; i < network_.links.size(); ++i)
-      if (network_.links[i].layer) sum += estimate({laid_out(static_cast<int>(i))});
+      if (network_.links[i].layer) sum += layer_estimate(static_cast<int>(i));
     for (size_t t = 0; t < tensors().size(); ++t)
       if (outside(static_cast<int>(t)) && last(static_cast<int>(t))) sum += turning(t);
     return sum;
@@ -220,6 +240,22 @@ class Planner {
   }
 
   Pieces chains() {
+    const Pieces longest = runs_of_layers();
+    std::vector<Problems> wanted;
+    for (const std::vector<int> &piece : longest)
+      if (piece.size() > 1) wanted.push_back(compared(chained(piece)));
+    plans_.prepare(wanted, comparing_);
+    Pieces pieces;
+    for (const std::vector<int> &piece : longest)
+      if (piece.size() == 1 || is_faster(piece))
+        pieces.push_back(piece);
+      else
+        for (int i : piece) pieces.push_back({i});
+    return pieces;
+  }
+
+  // The longest that could be chains, and operators, each alone.
+  Pieces runs_of_layers() const {
     Pieces pieces;
     std::vector<bool> done(network_.links.size(), false);
     for (size_t i = 0; i < network_.links.size(); ++i) {
@@ -231,16 +267,13 @@ class Planner {
       std::vector<int> piece;
       for (int k = static_cast<int>(i); k >= 0 && piece.size() < kMostInAChain; k = follower(k))
         piece.push_back(k), done[k] = true;
-      if (piece.size() > 1 && is_faster(piece))
-        pieces.push_back(piece);
-      else
-        for (int k : piece) pieces.push_back({k});
+      pieces.push_back(piece);
     }
     return pieces;
   }
 
-  std::vector<polyconv::Problem> chained(const std::vector<int> &piece) const {
-    std::vector<polyconv::Problem> problems;
+  Problems chained(const std::vector<int> &piece) const {
+    Problems problems;
     for (int i : piece) {
       problems.push_back(laid_out(i));
       if (network_.links[i].residual() >= 0 && network_.links[i].residual() == network_.links[piece[0]].input())
@@ -249,10 +282,29 @@ class Planner {
     return problems;
   }
 
+  Problems problems_of(const std::vector<int> &piece) const {
+    return piece.size() == 1 ? Problems{laid_out(piece[0])} : chained(piece);
+  }
+
   bool is_faster(const std::vector<int> &piece) {
     double alone = 0;
-    for (int i : piece) alone += estimate({laid_out(i)});
+    for (int i : piece) alone += layer_estimate(i);
     return estimate(chained(piece)) < kWorthwhile * alone;
+  }
+
+  // Of pieces that were chosen for other sizes: a chain that nobody takes at these comes layer by layer.
+  Pieces feasible(const Pieces &chosen) {
+    std::vector<Problems> wanted;
+    for (const std::vector<int> &piece : chosen)
+      if (network_.links[piece[0]].layer) wanted.push_back(problems_of(piece));
+    plans_.prepare(wanted, options_);
+    Pieces pieces;
+    for (const std::vector<int> &piece : chosen)
+      if (piece.size() == 1 || plans_.of(chained(piece), options_).plan)
+        pieces.push_back(piece);
+      else
+        for (int i : piece) pieces.push_back({i});
+    return pieces;
   }
 
   // Steps in an order in which each comes after those that it reads; turns where tensors enter and leave.
@@ -262,11 +314,11 @@ class Planner {
     std::vector<bool> turned(tensors().size(), false);
     while (!pieces.empty()) {
       auto ready = std::find_if(pieces.begin(), pieces.end(), [&](const std::vector<int> &piece) {
-        const std::vector<int> read = reads(piece);
+        const std::vector<int> read = network_.read_by(piece);
         return std::all_of(read.begin(), read.end(), [&](int tensor) { return there[tensor]; });
       });
       if (ready == pieces.end()) throw Error(kFail, "polyconv: the layers of a fused node wait for each other");
-      for (int tensor : reads(*ready))
+      for (int tensor : network_.read_by(*ready))
         if (network_.tensors[tensor].input >= 0 && last(tensor) && !turned[tensor])
           add_turn(tensor, true), turned[tensor] = true;
       if (network_.links[(*ready)[0]].pass) {
@@ -282,14 +334,6 @@ class Planner {
     }
   }
 
-  // The tensors that a piece reads from outside it.
-  std::vector<int> reads(const std::vector<int> &piece) const {
-    std::vector<int> result = network_.links[piece[0]].reads;
-    for (size_t k = 1; k < piece.size(); ++k)
-      if (network_.links[piece[k]].residual() >= 0) result.push_back(network_.links[piece[k]].residual());
-    return result;
-  }
-
   void add_turn(int tensor, bool to_last) {
     Schedule::Step step;
     step.turned = tensor;
@@ -300,8 +344,8 @@ class Planner {
   void add_plan(const std::vector<int> &piece) {
     Schedule::Step step;
     step.links = piece;
-    step.problems = piece.size() == 1 ? std::vector<polyconv::Problem>{laid_out(piece[0])} : chained(piece);
-    const Made &made = plan(step.problems, options_);
+    step.problems = problems_of(piece);
+    const Made &made = plans_.of(step.problems, options_);
     step.plan =
         made.plan ? made.plan : std::make_shared<const polyconv::Plan>(step.problems, options_, place_.device());
     step.info = made.info;
@@ -311,66 +355,17 @@ class Planner {
     schedule_.steps.push_back(std::move(step));
   }
 
-  // The arena: a tensor's place is free again after the last step that reads it.
-  void place() {
-    std::vector<size_t> last_use(tensors().size(), 0);
-    for (size_t s = 0; s < schedule_.steps.size(); ++s) for_each_tensor(s, [&](int tensor) { last_use[tensor] = s; });
-    Arena arena;
-    std::vector<bool> placed(tensors().size(), false);
-    size_t workspace = 0;
-    for (size_t s = 0; s < schedule_.steps.size(); ++s) {
-      const Schedule::Step &step = schedule_.steps[s];
-      workspace = std::max(workspace, static_cast<size_t>(step.info.workspace_bytes));
-      const int written = step.turned >= 0 ? step.turned : network_.links[step.links.back()].output;
-      const int reused = step.turned >= 0 ? -1 : in_place(step, s, last_use);
-      if (reused >= 0)
-        tensors()[written].offset = tensors()[reused].offset, placed[written] = true, placed[reused] = false;
-      else if (tensors()[written].inside && !placed[written])
-        tensors()[written].offset = arena.take(tensors()[written].bytes()), placed[written] = true;
-      for_each_tensor(s, [&](int tensor) {
-        if (placed[tensor] && last_use[tensor] == s) arena.give(tensors()[tensor].offset), placed[tensor] = false;
-      });
-    }
-    schedule_.arena = arena.bytes(), schedule_.bytes = arena.bytes() + workspace;
-  }
-
-  template <class Visit>
-  void for_each_tensor(size_t s, Visit visit) {
-    const Schedule::Step &step = schedule_.steps[s];
-    if (step.turned >= 0) return visit(step.turned);
-    for (int tensor : reads(step.links)) visit(tensor);
-    visit(network_.links[step.links.back()].output);
-  }
-
-  // The residual, or what an elementwise operator reads, into whose place the step's result goes, which saves a
-  // tensor's way through memory; -1 for none.
-  int in_place(const Schedule::Step &step, size_t s, const std::vector<size_t> &last_use) {
-    const Network::Link &link = network_.links[step.links.back()];
-    auto fits = [&](int tensor) {
-      const Schedule::Tensor &from = tensors()[tensor], &to = tensors()[link.output];
-      return last_use[tensor] == s && from.inside && to.inside && from.bytes() == to.bytes();
-    };
-    if (link.pass) {
-      auto found = std::find_if(link.reads.begin(), link.reads.end(), fits);
-      return link.pass->is_elementwise() && found != link.reads.end() ? *found : -1;
-    }
-    const int residual = link.residual();
-    if (residual < 0 || residual == network_.links[step.links[0]].input()) return -1;
-    for (size_t k = 0; k + 1 < step.links.size(); ++k)
-      if (network_.links[step.links[k]].residual() == residual) return -1;
-    return step.problems.back().epilogue.pool.kind == POLYCONV_POOL_NONE && fits(residual) ? residual : -1;
-  }
-
   const Network &network_;
   const Place &place_;
   const std::vector<View> &weights_;
   const std::vector<Layer::Numbers> &numbers_;
-  polyconv::Options options_;
+  polyconv::Options options_, comparing_; // of plans that run; of those whose estimates are compared
+  Plans plans_;
   std::vector<polyconv::Problem> problems_;
   std::vector<int> group_;
   std::vector<bool> last_; // by group
   std::vector<std::vector<int>> touched_;
-  std::map<std::string, Made> made_;
+  std::vector<std::array<std::optional<double>, 4>> estimates_; // by link and by where its ends have their channels
   Schedule schedule_;
 };
 
@@ -383,8 +378,8 @@ size_t Schedule::Tensor::bytes() const {
 }
 
 Schedule make_schedule(const Network &network, const Place &place, const std::vector<Sized> &inputs,
-                       const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers, Layouts &layouts) {
-  return Planner(network, place, inputs, weights, numbers).make(layouts);
+                       const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers, Choice &choice) {
+  return Planner(network, place, inputs, weights, numbers).make(choice);
 }
 
 } // namespace polyconv_ort

@@ -42,13 +42,18 @@ struct Sized { // one of the tensors that come from outside
   std::vector<int64_t> sizes;
 };
 
-// Of each tensor whether its channels lie last. Choosing that takes most of the time that a schedule takes.
-using Layouts = std::vector<bool>;
+using Pieces = std::vector<std::vector<int>>; // links, each piece one plan
+
+// What a schedule's time goes to, and sizes that are alike may share. Empty: still to be chosen.
+struct Choice {
+  std::vector<bool> last; // of each tensor, whether its channels lie last
+  Pieces pieces;
+};
 
 // Throws Error, polyconv::Error or std::invalid_argument where the sizes do not fit. `weights` and `numbers` are the
-// layers' own; `inputs` are by tensor. `layouts` are taken as they are, or chosen where there are none.
+// layers' own; `inputs` are by tensor. `choice` is taken as it is, or made where there is none.
 Schedule make_schedule(const Network &, const Place &, const std::vector<Sized> &inputs,
-                       const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers, Layouts &layouts);
+                       const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers, Choice &choice);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_SCHEDULE_HPP

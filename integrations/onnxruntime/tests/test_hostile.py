@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from conftest import make_model, with_provider, without
+from conftest import DEVICE, make_model, with_provider, without
 
 FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
 
@@ -183,3 +183,46 @@ def test_layers_that_no_admitted_kernel_takes_stay_with_the_runtime(random, repo
         results, text = report.of(model, [feed], **options)
         np.testing.assert_allclose(results[0][0], without(model).run(None, feed)[0], rtol=1e-5, atol=1e-5)
         assert ": 0 of " in text and "left " in text and reason in text, text
+
+
+def test_sizes_that_change_on_several_threads(random):
+    """One session, a size of its own in each run, on six threads at once: each result has the bits that it has alone."""
+    nodes = [("Conv", "xw", "a", {"pads": [1] * 4}), ("Relu", "a", "b", {}), ("GlobalAveragePool", "b", "g", {}), ("Conv", "gv", "h", {}),
+             ("Sigmoid", "h", "s", {}), ("Mul", "bs", "m", {}), ("Conv", "mw", "c", {"pads": [1] * 4}), ("Add", "cb", "y", {})]
+    model = make_model(nodes, {"x": (FLOAT, ("N", 16, "H", "W"))}, {"w": normals(random, 16, 16, 3, 3) / 12, "v": normals(random, 16, 16, 1, 1)})
+    feeds = [{"x": normals(random, 1 + i % 2, 16, 8 + i, 40 - i)} for i in range(30)]
+    session = with_provider(model, plans=5, determinism="invariant")  # where no result depends on which size came first
+    expected = [session.run(None, feed)[0].tobytes() for feed in feeds]
+    session, wrong = with_provider(model, plans=5, determinism="invariant"), []
+
+    def work(first):
+        try:
+            wrong.extend(i for i in range(30) if session.run(None, feeds[(first + i) % 30])[0].tobytes() != expected[(first + i) % 30])
+        except Exception as error:  # pylint: disable=broad-except
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(5 * k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_little_larger_image_has_room(random):
+    """Memory for the time of a run is not given back and taken anew, every page of which the system would clear."""
+    if DEVICE != "cpu":
+        pytest.skip("a GPU's memory comes from the session's allocator")
+    model = make_model([("Conv", "xw", "a", {}), ("Relu", "a", "b", {}), ("Conv", "bv", "c", {}), ("Relu", "c", "d", {}), ("Conv", "du", "y", {})],
+                       {"x": (FLOAT, (1, 1, "H", "W"))}, {"w": normals(random, 64, 1, 3, 3), "v": normals(random, 64, 64, 3, 3), "u": normals(random, 1, 64, 3, 3)})
+
+    def largest_mapping():
+        with open("/proc/self/maps") as file:
+            bounds = [line.split()[0].split("-") for line in file if len(line.split()) == 5]  # of no file
+        return max(int(end, 16) - int(begin, 16) for begin, end in bounds)
+
+    session = with_provider(model)
+    session.run(None, {"x": normals(random, 1, 1, 1060, 1000)})
+    before = largest_mapping()
+    session.run(None, {"x": normals(random, 1, 1, 1160, 1000)})
+    assert before > 200 << 20 and abs(largest_mapping() - before) < 4 << 20

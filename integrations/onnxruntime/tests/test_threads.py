@@ -77,3 +77,24 @@ def test_nobody_says_it(random, tmp_path):
     free, why, _, _ = run(random, tmp_path / "r", by_python=False)
     assert 1 <= free <= len(os.sched_getaffinity(0)) and why == "all that the process may use"
     assert run(random, tmp_path / "r", 1, by_python=False) == (free, why, 1, 0)
+
+
+def test_plans_do_not_depend_on_the_thread_that_makes_them(random, tmp_path):
+    """The runtime ties each of its threads to a processor, where a plan that says no number is for one thread."""
+    weights = {"w": random.standard_normal((64, 1, 3, 3), dtype=np.float32), "v": random.standard_normal((64, 64, 3, 3), dtype=np.float32),
+               "u": random.standard_normal((1, 64, 3, 3), dtype=np.float32)}
+    net = make_model([("Conv", "xw", "a", {}), ("Relu", "a", "b", {}), ("Conv", "bv", "c", {}), ("Relu", "c", "d", {}), ("Conv", "du", "y", {})],
+                     {"x": (TensorProto.FLOAT, (1, 1, "H", "W"))}, weights)
+
+    def kernels(**options):
+        session = onnxruntime.InferenceSession(net, polyconv_onnxruntime.options(onnxruntime.SessionOptions(), report=str(tmp_path / "r"), **options), enable_fallback=0)
+        for height in (250, 300):
+            session.run(None, {"x": random.standard_normal((1, 1, height, 400), dtype=np.float32)})
+        del session
+        with open(tmp_path / "r") as file:
+            text = file.read()
+        return re.findall("kernel .*", text), re.search(r"cut for (\d+)", text).group(1)
+
+    told, threads = kernels()
+    for _ in range(4):
+        assert kernels() == (told, threads) == kernels(threads=threads)
