@@ -105,17 +105,36 @@ polyconv::Problem convolution(const Geometry &geometry, const std::vector<int64_
   return problem;
 }
 
+namespace {
+
+// The convolution's own result; empty where the problem is none, which planning tells.
+std::vector<int64_t> known_sizes(const polyconv::Problem &problem) {
+  try {
+    return output_sizes(problem);
+  } catch (const polyconv::Error &) {
+    return {};
+  }
+}
+
+} // namespace
+
 void add_pool(const Window &window, polyconv::Problem &problem) {
   if (window.kind == POLYCONV_POOL_NONE) return;
+  const size_t axes = window.size.size();
+  const std::vector<int64_t> pooled = known_sizes(problem);
   polyconv_pool &pool = problem.epilogue.pool;
   pool.kind = window.kind;
   pool.count_include_pad = window.count_include_pad;
   problem.pool_ceil = window.ceil;
-  const size_t axes = window.size.size();
   for (size_t i = 0; i < axes; ++i) {
     pool.window[i] = window.size[i], pool.stride[i] = window.strides[i];
     pool.pad_begin[i] = window.pads[i], pool.pad_end[i] = window.pads[axes + i];
     problem.pool_dilation[i] = window.dilations[i];
+    if (pooled.empty() || window.dilations[i] != 1) continue;
+    // ONNX Runtime rounds the number of windows towards zero: one that overhangs by less than a stride is taken, of
+    // what is there.
+    const int64_t there = pooled[i + 2] + pool.pad_begin[i] + pool.pad_end[i];
+    if (there > 0 && there < pool.window[i] && pool.window[i] - there < pool.stride[i]) pool.window[i] = there;
   }
 }
 
