@@ -190,10 +190,11 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
                        static_cast<double>(std::max<int64_t>(p.source.size[sdk::kH], 1));
   const int64_t read = p.source.stride[sdk::kW] * p.source_step;
   // Finishing pixels shows where there is little to multiply, as does loading every second one of planes, as in the
-  // first layer of most networks. Fitted on AVX2 and to forward layers alone.
+  // first layer of most networks. Fitted on AVX2 and AVX-512, and to forward layers alone.
   constexpr double kFinishCycles = 5;                                  // a vector
   const bool fitted = vector_bytes(isa) == 32 && !many_registers(isa); // AVX2, which other processors have no name for
-  const bool finishes = fitted && !p.backward && p.channels_along && layer.result.stride[sdk::kC] == 1;
+  const bool finishes =
+      (fitted || vector_bytes(isa) == 64) && !p.backward && p.channels_along && layer.result.stride[sdk::kC] == 1;
   const bool turns = finishes && layer.input.stride[sdk::kC] != 1;
   const double element = read == 1 ? 5.0 / static_cast<double>(lanes) : turns ? 2.2 : 1.5;
   const double loads = static_cast<double>(sdk::elements(p.source)) * std::max(again, 1.0);
