@@ -41,7 +41,7 @@ polyconv::Problem sample_of(const Recipe &recipe) {
 
 std::string refusal_of(const Recipe &recipe, const Place &place) {
   try {
-    polyconv::Plan(sample_of(recipe), place.options(), place.device());
+    const polyconv::Plan plan(sample_of(recipe), place.options(), place.device());
     return "";
   } catch (const polyconv::Error &error) { // whatever else is wrong is told in the run
     return error.status() == POLYCONV_UNSUPPORTED ? error.what() : "";
@@ -52,7 +52,7 @@ std::string refusal_of(const Recipe &recipe, const Place &place) {
 
 void require_kernels(const Place &place) {
   try {
-    polyconv::Plan(polyconv::Problem("fwd:c1,k1,i1x1,f1x1"), place.options(), place.device());
+    const polyconv::Plan smallest(polyconv::Problem("fwd:c1,k1,i1x1,f1x1"), place.options(), place.device());
   } catch (const polyconv::Error &error) {
     if (error.status() == POLYCONV_UNAVAILABLE) throw Error(kInvalidArgument, std::string("polyconv: ") + error.what());
   }
