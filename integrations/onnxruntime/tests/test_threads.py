@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 
 import numpy as np
 import onnxruntime
@@ -20,7 +21,12 @@ def model(random):
 
 
 def tasks():
-    return len(os.listdir("/proc/self/task"))
+    """The process's threads, once their number stays: one that was joined is listed a moment longer."""
+    before, now = None, len(os.listdir("/proc/self/task"))
+    while now != before:
+        time.sleep(0.05)
+        before, now = now, len(os.listdir("/proc/self/task"))
+    return now
 
 
 def run(random, path, count=0, affinities=None, by_python=True, **options):
