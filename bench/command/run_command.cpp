@@ -17,6 +17,8 @@
 #include "measure/beside.hpp"
 #include "measure/trace.hpp"
 #include "result/info.hpp"
+#include "result/json.hpp"
+#include "result/results.hpp"
 #include "trial/rows.hpp"
 #include "work/sweep.hpp"
 
@@ -132,12 +134,14 @@ void refuse_wrong_combinations(const Arguments &a, const Selection &selection, c
     throw Error(kUsage, "--graph: the cpu has no graphs; expected a device such as cuda:0");
 }
 
-// Rows that ask others' libraries are first tried elsewhere: such a library may crash, and the row alone is lost then.
-std::unique_ptr<RowTrials> trials_of(const std::vector<Job> &jobs, const RunSettings &settings) {
-  constexpr double kSeconds = 60; // that a row's plan and first run may take, beside what the search may
-  if (std::none_of(jobs.begin(), jobs.end(), asks_others)) return nullptr;
-  return std::make_unique<RowTrials>(kSeconds + 2e-3 * static_cast<double>(settings.baseline_ms),
-                                     [&jobs, settings](size_t row) { Bench(settings).attempt(jobs[row]); });
+// Rows that ask others' libraries are measured elsewhere: such a library may crash, and the row alone is lost then. Not
+// where there is a timeline, which is of one process.
+std::unique_ptr<RowProcesses> processes_for(const std::vector<Job> &jobs, const RunSettings &settings) {
+  constexpr double kSeconds = 600; // that a row may take, checked against the reference and all, beside the search
+  if (settings.trace || std::none_of(jobs.begin(), jobs.end(), asks_others)) return nullptr;
+  return std::make_unique<RowProcesses>(
+      kSeconds + 2e-3 * static_cast<double>(settings.baseline_ms),
+      [&jobs, settings](size_t row) { return json_line(Bench(settings).measure(jobs[row])); });
 }
 
 } // namespace
@@ -150,13 +154,17 @@ int measure_jobs(const Arguments &a, const std::vector<Job> &jobs, const std::ve
   settings.trace = trace ? &*trace : nullptr;
   std::vector<std::string> hints; // as of the last row: an interruption may read them at any time
   std::function<void(const std::string &)> told;
-  const std::unique_ptr<RowTrials> trials = trials_of(jobs, settings);
+  const std::unique_ptr<RowProcesses> processes = processes_for(jobs, settings);
   Bench bench(
       settings,
       [&](const std::string &stage) {
         if (told) told(stage);
       },
-      [&](const Job &job) { return trials ? trials->fate_of(static_cast<size_t>(&job - jobs.data())) : ""; });
+      [&](const Job &job) {
+        const RowOutcome outcome =
+            processes ? processes->outcome_of(static_cast<size_t>(&job - jobs.data())) : RowOutcome{};
+        return Bench::Elsewhere{read_record(outcome.line), outcome.fate};
+      });
   Report report(a, view_of(a), jobs.size(), [&hints](const std::vector<Record> &records, size_t columns) {
     return summary(records, View::kTimes, columns, hints);
   });

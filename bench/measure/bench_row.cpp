@@ -41,24 +41,6 @@ bool asks_others(const Job &job) {
   return job.device == "cpu" && (is_others(job.request.kernel) || baseline_is_others(job));
 }
 
-void Bench::attempt(const Job &job) {
-  if (!job.work.invalid.empty()) return;
-  if (is_others(job.request.kernel)) attempt(job, job.work, job.request);
-  if (!baseline_is_others(job)) return;
-  std::string left_out;
-  attempt(job, baseline_work(job.baseline, job.work, &left_out),
-          baseline_request(job.baseline, job.request, settings_.baseline_ms));
-}
-
-void Bench::attempt(const Job &job, const Work &work, const PlanRequest &plan) {
-  Lane &lane = lane_of(job.device);
-  lane.pool.begin(work.is_network() ? network_bytes(work) : tensor_bytes(work), lane.memory_limit);
-  if (work.is_network())
-    Network(lane.device, work, plan, lane.pool, "workspace", lane.memory_limit);
-  else
-    Subject(lane.device, work, plan, lane.pool, "workspace", lane.memory_limit);
-}
-
 Lane &Bench::lane_of(const std::string &name) {
   std::unique_ptr<Lane> &lane = lanes_[name];
   if (!lane) {
@@ -79,6 +61,17 @@ std::vector<std::string> Bench::hints() const {
 }
 
 Record Bench::measure(const Job &job) {
+  if (!elsewhere_ || !asks_others(job)) return measure_here(job, "");
+  begin("measuring in a process of its own");
+  Elsewhere elsewhere = elsewhere_(job);
+  if (!elsewhere.record) return measure_here(job, elsewhere.fate);
+  elsewhere.record->requested_threads = job.request.threads;
+  if (elsewhere.record->status == "good") lane_of(job.device); // whose ceilings there are hints of
+  return *elsewhere.record;
+}
+
+// `fate`: what others' libraries came to elsewhere, if anything; they are not asked again.
+Record Bench::measure_here(const Job &job, const std::string &fate) {
   Record record = make_record(job.work, job.device, job.request.kernel);
   record.requested_math = job.math;
   record.cache = settings_.cache == Cache::kCold ? "cold" : "warm";
@@ -90,7 +83,7 @@ Record Bench::measure(const Job &job) {
   if (job.request.threads > 0) record.threads = job.request.threads;
   try {
     if (!job.work.invalid.empty()) throw Unable("invalid argument", job.work.invalid);
-    measure_into(record, job);
+    measure_into(record, job, fate);
   } catch (const Unable &unable) {
     record.status = unable.status();
     record.reason = unable.what();
@@ -101,15 +94,13 @@ Record Bench::measure(const Job &job) {
   return record;
 }
 
-void Bench::measure_into(Record &record, const Job &job) {
+void Bench::measure_into(Record &record, const Job &job, const std::string &fate) {
   const std::string backend = backend_of(job.request.kernel);
   if (backend.find_first_of("*?,") == std::string::npos && !backend.empty()) {
     record.backend = backend;
     const std::string missing = why_missing(backend);
     if (!missing.empty()) throw Unable("unavailable", missing);
   }
-  if (fate_ && asks_others(job)) begin("trying");
-  const std::string fate = fate_ && asks_others(job) ? fate_(job) : "";
   if (!fate.empty() && is_others(job.request.kernel)) throw Unable("device error", fate);
   if (!fate.empty()) record.baseline_reason = "device error: " + fate;
   Lane &lane = lane_of(job.device);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,16 +23,18 @@ namespace polyconv::bench {
 // Measures jobs one after the other on shared buffers.
 class Bench {
  public:
-  // Why a job's libraries of others would end this process; "" where they would not.
-  using Fate = std::function<std::string(const Job &)>;
+  // A job that asks others' libraries, measured where nothing but its row is lost if they end the process: the record,
+  // or why there is none.
+  struct Elsewhere {
+    std::optional<Record> record;
+    std::string fate;
+  };
+  using MeasureElsewhere = std::function<Elsewhere(const Job &)>;
 
   // `stage` hears what is being done of a row, before it is: "checking", "timing". Both may be empty.
-  explicit Bench(const RunSettings &settings, std::function<void(const std::string &)> stage = {}, Fate fate = {})
-      : settings_(settings), stage_(std::move(stage)), fate_(std::move(fate)), checker_(settings.verify) {}
-
-  // Plans what the job asks of others' libraries on the CPU, and runs it once: what `fate` is asked about. Throws
-  // Unable.
-  void attempt(const Job &job);
+  explicit Bench(const RunSettings &settings, std::function<void(const std::string &)> stage = {},
+                 MeasureElsewhere elsewhere = {})
+      : settings_(settings), stage_(std::move(stage)), elsewhere_(std::move(elsewhere)), checker_(settings.verify) {}
 
   // Never throws for what a job can be wrong about: that becomes the record's status and reason.
   Record measure(const Job &job);
@@ -41,8 +44,8 @@ class Bench {
 
  private:
   Lane &lane_of(const std::string &device);
-  void attempt(const Job &job, const Work &work, const PlanRequest &plan);
-  void measure_into(Record &record, const Job &job);
+  Record measure_here(const Job &job, const std::string &fate);
+  void measure_into(Record &record, const Job &job, const std::string &fate);
   void measure_problem(Record &record, const Job &job, Lane &lane);
   void measure_network(Record &record, const Job &job, Lane &lane); // network_row.cpp
   void time_into(Record &record, const Job &job, Lane &lane, Runnable &product);
@@ -58,7 +61,7 @@ class Bench {
 
   RunSettings settings_;
   std::function<void(const std::string &)> stage_;
-  Fate fate_;
+  MeasureElsewhere elsewhere_;
   Checker checker_;
   std::map<std::string, std::unique_ptr<Lane>> lanes_;
 };

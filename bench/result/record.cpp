@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "api/handles.hpp"
+#include "result/fields.hpp"
 #include "system/machine.hpp"
 #include "text/text.hpp"
 
@@ -13,17 +14,20 @@ namespace polyconv::bench {
 
 namespace {
 
-Value number(const std::optional<double> &value) {
+Value value_of(const std::optional<double> &value, FieldText) {
   return value && std::isfinite(*value) ? Value(*value) : Value();
 }
-
-Value number(const std::optional<int64_t> &value) {
+Value value_of(const std::optional<int64_t> &value, FieldText) {
   return value ? Value(*value) : Value();
 }
-
-// A name that may be unknown.
-Value name(const std::string &text) {
-  return text.empty() ? Value() : Value(text);
+Value value_of(const std::string &value, FieldText text) {
+  return value.empty() && text == FieldText::kMayBeUnknown ? Value() : Value(value);
+}
+Value value_of(int64_t value, FieldText) {
+  return value;
+}
+Value value_of(bool value, FieldText) {
+  return value;
 }
 
 } // namespace
@@ -94,71 +98,13 @@ Record make_record(const Work &work, const std::string &device, const std::strin
   return record;
 }
 
-std::vector<Field> fields_of(const Record &r) {
-  return {{"problem", r.problem},
-          {"suite", name(r.suite)},
-          {"name", name(r.name)},
-          {"count", r.count},
-          {"type", r.type},
-          {"device", r.device},
-          {"backend", name(r.backend)},
-          {"kernel", name(r.kernel)},
-          {"note", name(r.note)},
-          {"technique", name(r.technique)},
-          {"requested", r.requested},
-          {"requested_math", r.requested_math},
-          {"grouping", name(r.grouping)},
-          {"math", name(r.math)},
-          {"threads", number(r.threads)},
-          {"beside", r.beside},
-          {"cache", r.cache},
-          {"status", r.status},
-          {"reason", r.reason},
-          {"fallback", r.fallback},
-          {"median_us", number(r.median_us)},
-          {"median_low_us", number(r.median_low_us)},
-          {"median_high_us", number(r.median_high_us)},
-          {"p95_us", number(r.p95_us)},
-          {"min_us", number(r.min_us)},
-          {"image_us", number(r.image_us)},
-          {"first_us", number(r.first_us)},
-          {"plan_us", number(r.plan_us)},
-          {"pack_us", number(r.pack_us)},
-          {"cold_us", number(r.cold_us)},
-          {"cold_ratio", number(r.cold_ratio)},
-          {"clock", name(r.clock)},
-          {"wall_us", number(r.wall_us)},
-          {"transfers_us", number(r.transfers_us)},
-          {"end_to_end_us", number(r.end_to_end_us)},
-          {"speedup", number(r.speedup)},
-          {"transfers_speedup", number(r.transfers_speedup)},
-          {"estimate_us", number(r.estimate_us)},
-          {"samples", number(r.samples)},
-          {"gflop", number(r.gflop)},
-          {"bytes", number(r.bytes)},
-          {"gflops", number(r.gflops)},
-          {"gbps", number(r.gbps)},
-          {"roofline_pct", number(r.roofline_pct)},
-          {"workspace_bytes", number(r.workspace_bytes)},
-          {"weights_bytes", number(r.weights_bytes)},
-          {"baseline", name(r.baseline)},
-          {"baseline_kernel", name(r.baseline_kernel)},
-          {"baseline_note", name(r.baseline_note)},
-          {"baseline_math", name(r.baseline_math)},
-          {"baseline_reason", name(r.baseline_reason)},
-          {"baseline_us", number(r.baseline_us)},
-          {"ratio", number(r.ratio)},
-          {"baseline_err", number(r.baseline_err)},
-          {"max_abs_err", number(r.max_abs_err)},
-          {"rel_l2_err", number(r.rel_l2_err)},
-          {"bound_pct", number(r.bound_pct)},
-          {"check", r.check},
-          {"library_version", r.library_version},
-          {"backend_version", name(r.backend_version)},
-          {"device_name", name(r.device_name)},
-          {"driver", name(r.driver)},
-          {"date", r.date},
-          {"format", kRecordFormat}};
+std::vector<Field> fields_of(const Record &record) {
+  std::vector<Field> fields;
+  each_field(record, [&](const char *field, const auto &value, FieldText text = FieldText::kMayBeUnknown) {
+    fields.push_back({field, value_of(value, text)});
+  });
+  fields.push_back({"format", kRecordFormat});
+  return fields;
 }
 
 } // namespace polyconv::bench

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "result/fields.hpp"
 #include "text/text.hpp"
 
 namespace polyconv::bench {
@@ -45,17 +46,42 @@ ProfileLine profile_line_of(const Json &json) {
           whole_of(number_at(json, "bytes"))};
 }
 
+void read_field(const Json &json, const char *field, std::string &value) {
+  value = text_at(json, field);
+}
+void read_field(const Json &json, const char *field, std::optional<double> &value) {
+  value = number_at(json, field);
+}
+void read_field(const Json &json, const char *field, std::optional<int64_t> &value) {
+  value = whole_of(number_at(json, field));
+}
+void read_field(const Json &json, const char *field, int64_t &value) {
+  value = whole_of(number_at(json, field)).value_or(value);
+}
+void read_field(const Json &json, const char *field, bool &value) {
+  const auto found = json.find(field);
+  if (found != json.end() && found->is_boolean()) value = found->get<bool>();
+}
+
+// The lists beside a record's fields.
+template <class R>
+void read_lists(const Json &json, R &row) {
+  const auto each = [&](const char *list, const auto &take) {
+    const auto found = json.find(list);
+    if (found == json.end() || !found->is_array()) return;
+    for (const Json &line : *found) take(line);
+  };
+  each("layers", [&](const Json &layer) { row.layers.push_back(layer_of(layer)); });
+  each("profile", [&](const Json &line) { row.profile.push_back(profile_line_of(line)); });
+}
+
 Result result_of(const Json &json, const std::string &place) {
   Result result;
   if (!json.is_object()) throw Error(kUsage, place + ": not a result: expected a JSON object");
-  for (const auto &[field, value] : json.items()) {
-    if (field == "layers" && value.is_array())
-      for (const Json &layer : value) result.layers.push_back(layer_of(layer));
-    else if (field == "profile" && value.is_array())
-      for (const Json &line : value) result.profile.push_back(profile_line_of(line));
-    else if (!value.is_null())
+  read_lists(json, result);
+  for (const auto &[field, value] : json.items())
+    if (!value.is_null() && field != "layers" && field != "profile")
       result.text[field] = value.is_string() ? value.get<std::string>() : value.dump();
-  }
   if (result.at("problem").empty() || result.at("status").empty())
     throw Error(kUsage, place + ": not a result: no problem or status");
   const std::optional<double> version = result.number("format");
@@ -111,6 +137,17 @@ std::vector<Result> read_all_results(const std::vector<std::string> &paths) {
     for (Result &row : file.rows) rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::optional<Record> read_record(const std::string &line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  Record record;
+  each_field(record, [&](const char *field, auto &value, FieldText = FieldText::kMayBeUnknown) {
+    read_field(json, field, value);
+  });
+  read_lists(json, record);
+  return record;
 }
 
 std::string key_of(const Result &row) {

@@ -36,6 +36,10 @@ ResultFile read_results(const std::string &path);
 // The same of several files; every warning goes to stderr.
 std::vector<Result> read_all_results(const std::vector<std::string> &paths);
 
+// The record that json_line wrote as `line`; nothing where it is none. What no line holds, `requested_threads` and
+// `best`, is as in a new record.
+std::optional<Record> read_record(const std::string &line);
+
 // What must be equal for two rows to be the same measurement. The kernel is left out: another choice that is faster is
 // welcome, and one that is slower a regression. The number of threads is in it.
 std::string key_of(const Result &row);

@@ -1,5 +1,5 @@
-// rows.cpp - see rows.hpp. A row's number goes one way through a pair of sockets, a line with its fate the other; the
-// process ends when nobody is left to ask.
+// rows.cpp - see rows.hpp. A row's number goes one way through a pair of sockets, two lines the other, what the row's
+// process said and its fate; the process ends when nobody is left to ask.
 // SPDX-License-Identifier: Apache-2.0
 #include "trial/rows.hpp"
 
@@ -19,8 +19,6 @@ namespace polyconv::bench {
 
 namespace {
 
-constexpr const char *kDone = "done";
-
 bool get(int socket, void *to, size_t size) {
   for (;;) {
     const ssize_t got = recv(socket, to, size, MSG_WAITALL);
@@ -33,30 +31,40 @@ bool put(int socket, const void *from, size_t size) {
   return send(socket, from, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
 }
 
-std::string fate_in_child(size_t row, double seconds, const std::function<void(size_t)> &attempt) {
+std::string line_from(int socket) {
+  std::string line;
+  for (char c; get(socket, &c, 1) && c != '\n';) line += c;
+  return line;
+}
+
+// Whole lines alone count: one that is cut off is a crash's.
+RowOutcome outcome_in_child(size_t row, double seconds, const std::function<std::string(size_t)> &measure) {
   const std::optional<Trial> trial = try_in_child(seconds, [&](int pipe) {
     try {
-      attempt(row);
+      write_line(pipe, measure(row));
     } catch (const std::exception &) {
-      // The row hears it too, and says it.
+      // Such a row is measured once more, where the exception is told.
+      write_line(pipe, "");
     }
-    write_line(pipe, kDone);
   });
-  const bool back = !trial || trial->said.find(kDone) != std::string::npos;
-  return back ? "" : fate_of(*trial, seconds, "it is tried");
+  if (!trial) return {};
+  const size_t end = trial->said.find('\n');
+  if (end == std::string::npos) return {"", fate_of(*trial, seconds, "it is measured")};
+  return {trial->said.substr(0, end), ""};
 }
 
 } // namespace
 
-RowTrials::RowTrials(double seconds, const std::function<void(size_t)> &attempt) {
+RowProcesses::RowProcesses(double seconds, const std::function<std::string(size_t)> &measure) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return;
   process_ = fork();
   if (process_ == 0) {
     close(ends[0]);
     for (size_t row; get(ends[1], &row, sizeof row);) {
-      const std::string line = fate_in_child(row, seconds, attempt) + "\n";
-      if (!put(ends[1], line.data(), line.size())) break;
+      const RowOutcome outcome = outcome_in_child(row, seconds, measure);
+      const std::string lines = outcome.line + "\n" + outcome.fate + "\n";
+      if (!put(ends[1], lines.data(), lines.size())) break;
     }
     _exit(0);
   }
@@ -64,17 +72,16 @@ RowTrials::RowTrials(double seconds, const std::function<void(size_t)> &attempt)
   socket_ = ends[0];
 }
 
-RowTrials::~RowTrials() {
+RowProcesses::~RowProcesses() {
   if (socket_ >= 0) close(socket_);
   while (process_ > 0 && waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-std::string RowTrials::fate_of(size_t row) {
-  std::string line;
-  if (process_ <= 0 || !put(socket_, &row, sizeof row)) return line;
-  for (char c; get(socket_, &c, 1) && c != '\n';) line += c;
-  return line;
+RowOutcome RowProcesses::outcome_of(size_t row) {
+  if (process_ <= 0 || !put(socket_, &row, sizeof row)) return {};
+  const std::string line = line_from(socket_);
+  return {line, line_from(socket_)};
 }
 
 } // namespace polyconv::bench
@@ -83,10 +90,10 @@ std::string RowTrials::fate_of(size_t row) {
 
 namespace polyconv::bench {
 
-RowTrials::RowTrials(double, const std::function<void(size_t)> &) {}
-RowTrials::~RowTrials() = default;
-std::string RowTrials::fate_of(size_t) {
-  return "";
+RowProcesses::RowProcesses(double, const std::function<std::string(size_t)> &) {}
+RowProcesses::~RowProcesses() = default;
+RowOutcome RowProcesses::outcome_of(size_t) {
+  return {};
 }
 
 } // namespace polyconv::bench

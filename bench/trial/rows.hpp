@@ -1,4 +1,4 @@
-// rows.hpp - which rows a library of others would not come back from, found out in processes of their own.
+// rows.hpp - rows that a library of others may not come back from, each in a process of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,18 +8,23 @@
 
 namespace polyconv::bench {
 
-// A process from which others are forked, one a trial. It is made while this process has no threads yet: after `fork` a
-// runtime's threads are gone and it waits for them for ever.
-class RowTrials {
- public:
-  // `attempt(row)` is called in a process of its own. An exception is no fate; not to be done within `seconds` is.
-  RowTrials(double seconds, const std::function<void(size_t row)> &attempt);
-  ~RowTrials();
-  RowTrials(const RowTrials &) = delete;
-  RowTrials &operator=(const RowTrials &) = delete;
+// What came of a row: its line, or the fate of the process that was to write one: "crashes while it is measured: signal
+// 11 (Segmentation fault)". Neither where the system gives no process.
+struct RowOutcome {
+  std::string line, fate;
+};
 
-  // "crashes while it is tried: signal 11 (Segmentation fault)"; "" where it comes back, or where nothing can be tried.
-  std::string fate_of(size_t row);
+// A process from which others are forked, one a row. It is made while this process has no threads yet: after `fork` a
+// runtime's threads are gone and it waits for them for ever.
+class RowProcesses {
+ public:
+  // `measure(row)` is called in a process of its own, gives one line, and has `seconds` for it.
+  RowProcesses(double seconds, const std::function<std::string(size_t row)> &measure);
+  ~RowProcesses();
+  RowProcesses(const RowProcesses &) = delete;
+  RowProcesses &operator=(const RowProcesses &) = delete;
+
+  RowOutcome outcome_of(size_t row);
 
  private:
   int socket_ = -1, process_ = -1;

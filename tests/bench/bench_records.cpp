@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include "api/notes.hpp"
@@ -55,6 +56,25 @@ TEST_CASE("exit codes") {
   CHECK(code({"wrong", "invalid argument"}) == 2);
   CHECK(code({"unavailable", "unsupported"}) == 3);
   CHECK(code({"good", "unsupported"}) == 4);
+}
+
+TEST_CASE("a record is read as it was written") {
+  Record record = timed("resnet50", "fwd:n1,c1,k1,i8x8,f1x1", 1.0 / 3);
+  record.count = 3;
+  record.fallback = true;
+  record.reason = "a \"reason\" of\ntwo lines";
+  record.samples = 9;
+  record.baseline = "onednn", record.ratio = 0.1;
+  record.layers = {{"first", "fwd:n1,c1,k1,i8x8,f1x1", 2, "threads/dense@avx2", "strict", true}};
+  record.profile = {{"step", "threads/dense", 1.5, std::nullopt, 64}};
+  const std::string line = json_line(record);
+  const std::optional<Record> read = read_record(line);
+  REQUIRE(read);
+  CHECK(json_line(*read) == line);
+  CHECK(read->median_us == record.median_us);
+  CHECK(read->fallback);
+  CHECK_FALSE(read_record("").has_value());
+  CHECK_FALSE(read_record(line.substr(0, line.size() / 2)).has_value());
 }
 
 TEST_CASE("the format follows from the option, else from the file") {

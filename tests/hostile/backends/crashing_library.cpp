@@ -1,6 +1,7 @@
 // crashing_library.cpp - a backend that is called onednn and, as that one may, ends the process on some problems: those
-// of seven channels while they are planned, those of five while they run.
+// of seven channels while they are planned, those of five while they run, those of six when they have run before.
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <cstdlib>
 #include <polyconv/sdk/backend.hpp>
 
@@ -16,7 +17,9 @@ class Convolution final : public Instance {
     if (layer_.weights.size[kC] == 7) std::abort(); // not SIGSEGV, which a sanitizer would turn into an exit
   }
   void run(const polyconv_arguments &a, void *) const override {
+    static std::atomic<int> runs{0};
     if (layer_.weights.size[kC] == 5) std::_Exit(3);
+    if (layer_.weights.size[kC] == 6 && ++runs > 2) std::abort();
     convolve(layer_, static_cast<const float *>(a.input),
              RawWeights{layer_.weights, static_cast<const float *>(a.weights[0])},
              static_cast<const float *>(a.bias[0]), static_cast<float *>(a.output));
