@@ -77,8 +77,8 @@ POLYCONV_NOINLINE void spread_tile(const SpreadPlan &p, const Add &add, const De
       const float *weights = tile.weights + rows.taps[i].first * 2 * column + at;
       add(source, tile.pixels + i * tile.line_pixels, {{weights, weights + column}, p.row_stride}, acc);
     }
-    store_vectors(to, to.to + at, 2 * to.column, (to.columns + 1) / 2, at, kF32Lanes, acc[0]);
-    store_vectors(to, to.to + to.column + at, 2 * to.column, to.columns / 2, at, kF32Lanes, acc[1]);
+    store_vectors<float>(to, at, 2 * to.column, (to.columns + 1) / 2, at, kF32Lanes, acc[0]);
+    store_vectors<float>(to, to.column + at, 2 * to.column, to.columns / 2, at, kF32Lanes, acc[1]);
   }
 }
 

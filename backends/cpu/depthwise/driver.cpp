@@ -32,15 +32,22 @@ int64_t tensor_bytes(const polyconv_layer &layer) {
   return (elements(layer.input) + elements(layer.result)) * 4;
 }
 
-// Whole vectors of every instruction set, so that packed weights serve them all.
-int64_t weights_bytes(const DepthwisePlan &p, const polyconv_layer &layer) {
-  return p.row_stride * taps(layer) * p.group_in * sum_bytes(layer.sum_type);
+bool is_narrow(int32_t type) {
+  return type == POLYCONV_BF16 || type == POLYCONV_F16;
 }
 
 // Whether neighbouring pixels lie so far apart that a sweep's share one or two sets of the first cache.
 bool pixels_collide(const polyconv_layer &layer) {
   constexpr int64_t kApart = 2048; // bytes
   return layer.input.stride[kW] * type_bytes(layer.input.type) % kApart == 0;
+}
+
+// Whether 3 x 3 sweeps are quicker all the same: a small image's lines are read once each, and what a core fetches by
+// itself, the next line of each, is not lost. Of one image, as tiles sum in another order.
+bool sweeps_collide(const polyconv_layer &layer, Isa isa) {
+  const int64_t images = std::max<int64_t>(layer.output.size[kN], 1);
+  return many_registers(isa) && taps(layer) == 9 && layer.stride[2] == 1 &&
+         tensor_bytes(layer) <= images * kDepthwiseSweptBytes;
 }
 
 // Whether images are so low that leaving out rows of padding is worth more than sweeping several rows. By their width:
@@ -60,7 +67,8 @@ int32_t square_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) 
   const bool unrolled = layer.input.type != POLYCONV_F64 && layer.input.type != POLYCONV_U16;
   const bool whole = layer.input.size[kC] * 4 >= vector_bytes(isa);
   const bool known = taps == 3 || (taps == 5 && !p.grouped);
-  if (!p.grouped && (pixels_collide(layer) || (taps == 5 && mostly_padding(p)))) return 0;
+  const bool apart = pixels_collide(layer) && !sweeps_collide(layer, isa);
+  if (!p.grouped && (apart || (taps == 5 && mostly_padding(p)))) return 0;
   return square && dense && whole && unrolled && known ? static_cast<int32_t>(taps) : 0;
 }
 
@@ -169,15 +177,15 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, const polyconv_pol
   // Of rows that are fetched ahead at stride 2, fewer at a time stay in the second cache until they are read. Between
   // the limits seven rows that pass the caches by were up to 1.6 times as slow as four.
   const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kDepthwiseMemoryBytes));
-  const bool tall = many_registers(isa) && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall && !p.grouped;
+  const bool tall = many_registers(isa) && p.square == 3 && may_tall && !p.grouped &&
+                    (layer.input.type == POLYCONV_F32 || is_narrow(layer.input.type));
   const int64_t kept = p.row_stride * taps(layer) * 4;
   p.walks = !p.grouped && many_registers(isa) && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
             h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kDepthwiseWalkBytes;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, many_registers(isa));
   if (p.nine) p.tile_rows = p.direct ? nine_rows(p) : kDepthwiseFew;
   p.skips = !p.square && pads_with_nothing(p, layer);
-  p.scales = !p.grouped && p.direct && taps(layer) == 1 && w.step <= 2 && layer.input.type == POLYCONV_F32 &&
-             p.channels * 4 >= vector_bytes(isa);
+  p.scales = !p.grouped && p.direct && taps(layer) == 1 && w.step <= 2 && !loops && p.channels * 4 >= vector_bytes(isa);
   p.tile_columns = p.scales             ? kDepthwiseChunk
                    : p.square || p.nine ? p.direct ? kDepthwiseChunk : kDepthwiseSweep
                                         : columns_of(p, layer, isa);
@@ -266,7 +274,10 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   p.epilogue = make_epilogue(layer);
   for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
   p.zero_point = is_quantised(layer) ? layer.input_zero_point : 0;
-  p.direct = p.epilogue.simple && layer.result.stride[kC] == 1;
+  const int32_t type = layer.result.type;
+  const bool integers = p.epilogue.integer && !p.epilogue.save;
+  p.narrow = p.epilogue.quick && is_narrow(type) && layer.input.type == type;
+  p.direct = (p.epilogue.simple || integers || p.narrow) && layer.result.stride[kC] == 1;
   p.channels = layer.output.size[kC];
   p.group_in = layer.weights.size[kC];
   p.grouped = p.group_in > 1 || p.channels != layer.input.size[kC];
@@ -286,49 +297,13 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
 
 namespace {
 
-// [tap][channel], of groups [unit][tap][channel of the group][channel of the unit], zero point subtracted; channels
-// beyond the last are 0.
-template <class T>
-void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const void *raw, void *packed) {
-  T *out = static_cast<T *>(packed);
-  const polyconv_tensor &w = layer.weights;
-  const T zero_point = is_quantised(layer) ? static_cast<T>(layer.weights_zero_point) : T(0);
-  const int64_t unit = p.grouped ? kDepthwiseUnit : p.row_stride;
-  for (int64_t first = 0; first < p.row_stride; first += unit)
-    for (int64_t d = 0; d < w.size[kD]; ++d)
-      for (int64_t h = 0; h < w.size[kH]; ++h)
-        for (int64_t x = 0; x < w.size[kW]; ++x)
-          for (int64_t c = 0; c < p.group_in; ++c)
-            for (int64_t k = first; k < first + unit; ++k)
-              *out++ = k < p.channels ? load_as<T>(raw, w.type, at(w, k, c, d, h, x)) - zero_point : T(0);
-}
-
 // Results that tiles store line by line: half of a line past the caches, and the other half a row later, takes two to
 // three times as long as through them.
 bool may_pass_caches(const DepthwisePlan &p, Isa isa) {
   const bool lines = vector_bytes(isa) >= kLine || p.twins;
-  return lines && p.direct && p.channels * 4 % kLine == 0 && steps_aligned(p.epilogue.result, {kN, kD, kH, kW}, kLine);
+  return lines && p.direct && !p.narrow && p.channels * 4 % kLine == 0 &&
+         steps_aligned(p.epilogue.result, {kN, kD, kH, kW}, kLine);
 }
-
-} // namespace
-
-void depthwise_pack(const DepthwisePlan &plan, const polyconv_layer &layer, const void *raw, void *packed) {
-  switch (layer.sum_type) {
-    case POLYCONV_F64: return pack_weights<double>(plan, layer, raw, packed);
-    case POLYCONV_S32: return pack_weights<int32_t>(plan, layer, raw, packed);
-    default: return pack_weights<float>(plan, layer, raw, packed);
-  }
-}
-
-void depthwise_format(const DepthwisePlan &p, const polyconv_layer &layer, Offer &offer) {
-  const char *element = layer.sum_type == POLYCONV_F64 ? "f64" : is_quantised(layer) ? "s32" : "f32";
-  char format[POLYCONV_FORMAT_SIZE], zero_point[16] = "";
-  if (layer.weights_zero_point) std::snprintf(zero_point, sizeof zero_point, "_z%d", layer.weights_zero_point);
-  std::snprintf(format, sizeof format, "cpu_%s_%s%s:1", p.grouped ? "grouped" : "depthwise", element, zero_point);
-  offer.set_weights(0, format, weights_bytes(p, layer));
-}
-
-namespace {
 
 class DepthwiseInstance final : public RowInstance {
  public:

@@ -9,8 +9,8 @@
 // costs as much as a multiply-add (on Intel it takes one of the two units for these), so that what is picked is
 // multiplied as often as the sweeps of depthwise convolution can: by the taps of three columns of results and R rows.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/depthwise/pick.hpp"
 #include "cpu/depthwise/task.hpp"
+#include "cpu/tile/pick.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -76,8 +76,7 @@ POLYCONV_NOINLINE void grouped_sweep(const DepthwiseTile<From, T> &tile, const G
   Vector<T> acc[kSums][R] = {};
   const From *const *pixels = tile.pixels, *ahead = tile.ahead;
   add_group<0, K - Step, K, Step>(source, tile, channels, pixels, acc);
-  T *p = to.to + c;
-  for (int64_t x = 0; x < to.columns; ++x, p += to.column, pixels += Step) {
+  for (int64_t x = 0, at = c; x < to.columns; ++x, at += to.column, pixels += Step) {
     if (ahead) ahead = fetch_rows<R * Step, Step>(tile, ahead);
 #pragma GCC unroll 32
     for (int y = 0; y < (R - 1) * Step + K; ++y)
@@ -88,7 +87,7 @@ POLYCONV_NOINLINE void grouped_sweep(const DepthwiseTile<From, T> &tile, const G
         if (kTwo) __builtin_prefetch(next + window.high);
       }
     add_group<K - Step, K, K, Step>(source, tile, channels, pixels, acc);
-    store_vectors(to, p, to.row, to.rows, c, count, acc[0]);
+    store_vectors<From>(to, at, to.row, to.rows, c, count, acc[0]);
 #pragma GCC unroll 8
     for (int i = 0; i < kSums; ++i)
 #pragma GCC unroll 8
@@ -117,7 +116,7 @@ POLYCONV_NOINLINE void grouped_any(const DepthwiseTile<From, T> &tile, const Gro
       }
     }
   }
-  store_vectors(to, to.to + c, to.column, to.columns, c, count, acc);
+  store_vectors<From>(to, c, to.column, to.columns, c, count, acc);
 }
 
 // What depthwise_share is told to do with a block of channels.

@@ -42,7 +42,8 @@ struct DepthwisePlan {
   Epilogue epilogue;
   Axis axis[3];
   int32_t zero_point;
-  int32_t direct;               // f32 results side by side, at most a bias and a quick activation: stored by the tile
+  int32_t direct;               // results side by side, at most a bias and a quick activation: stored by the tile
+  int32_t narrow;               // these are of 16 bits, as the input is
   int32_t square;               // 3 or 5: unrolled; 0: any kernel, a row at a time
   int32_t ahead;                // the input is larger than the second cache: fetch the rows of the next group early
   int32_t near;                 // taps of a row are neighbours, at stride 1 or 2, of a type that tiles take

@@ -134,7 +134,7 @@ POLYCONV_NOINLINE void ring_tile(const RingTile &t, int64_t at, int64_t c, const
 #pragma GCC unroll 4
   for (int n = 0; n < N; ++n) {
     const int64_t rest = t.channels - c - n * kL;
-    store_vectors(to, to.to + c + n * kL, to.column, P, c + n * kL, rest < kL ? static_cast<int>(rest) : kL, acc[n]);
+    store_vectors<float>(to, c + n * kL, to.column, P, c + n * kL, rest < kL ? static_cast<int>(rest) : kL, acc[n]);
   }
 }
 

@@ -66,7 +66,8 @@ template <class From, class T, int K, int Step>
 POLYCONV_INLINE void sweep_rows(int64_t rows, const DepthwiseTile<From, T> &tile, int64_t c,
                                 const DepthwiseStore<T> &to) {
   if constexpr (kManyRegisters) {
-    if constexpr (K == 3 && sizeof(From) == 4) // 21 sums, 9 weights and a source vector: every register
+    // 21 sums, 9 weights and a source vector: every register.
+    if constexpr (K == 3 && (sizeof(From) == 4 || kNarrow<From>))
       if (rows == kDepthwiseTall) return depthwise_sweep<From, T, K, Step, kDepthwiseTall>(tile, c, to);
     if (rows == kDepthwiseRows) return depthwise_sweep<From, T, K, Step, kDepthwiseRows>(tile, c, to);
   }
@@ -190,9 +191,8 @@ struct DepthwiseFilter {
     if constexpr (!kManyRegisters && sizeof(From) == 4 && sizeof(T) == 4)
       if (p.nine) return filter_nine(group, x, columns, c, end, to);
     DepthwiseTile<From, T> tile = tile_at(group, x, columns, c);
-    if constexpr (sizeof(From) == 4)
+    if constexpr (Unrolled<From>::value) {
       if (p.scales) return depthwise_scale(tile, step, group.lines == 0, c, end, to);
-    if constexpr (Unrolled<From>::value)
       if (p.square) {
         if constexpr (kManyRegisters && sizeof(From) == 4)
           if (p.walks) return walk(group, tile, x, c, end, to);
@@ -202,6 +202,7 @@ struct DepthwiseFilter {
         }
         return;
       }
+    }
     filter_any(group, tile, c, end, to);
   }
 };
@@ -215,10 +216,12 @@ POLYCONV_INLINE void filter_tile(const DepthwiseGroup<From, T> &group, int64_t x
   Row at = group.at;
   at.w += x;
   if (p.direct) {
-    T *to = static_cast<T *>(e.output) + row_offset(e.result, at);
+    const int64_t offset = row_offset(e.result, at);
+    T *to = kNarrow<From> && p.narrow ? reinterpret_cast<T *>(static_cast<From *>(e.output) + offset)
+                                      : static_cast<T *>(e.output) + offset;
     return Filter::filter(group, x, columns, c, end,
                           {to, e.result.stride[3], e.result.stride[4], group.rows, columns,
-                           static_cast<const T *>(e.bias), &e.rules, group.run.stream != 0});
+                           static_cast<const T *>(e.bias), &e.rules, group.run.stream != 0, p.narrow != 0});
   }
   const int64_t column = kDepthwiseSums, row = p.tile_columns * column;
   Filter::filter(group, x, columns, c, end,

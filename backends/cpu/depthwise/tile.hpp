@@ -2,22 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/common/finish.hpp"
-#include "cpu/common/load.hpp"
-#include "cpu/depthwise/plan.hpp"
+#include "cpu/depthwise/store.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
-
-// Where sums go: results, finished with a bias and a quick activation, or a buffer.
-template <class T>
-struct DepthwiseStore {
-  T *to;                          // of the first row, column and channel
-  int64_t row, column;            // elements between them
-  int64_t rows, columns;          // that exist
-  const T *bias;                  // of the first channel, or NULL
-  const polyconv_epilogue *rules; // NULL: sums as they are
-  bool stream;                    // past the cache
-};
 
 template <class From, class T>
 struct DepthwiseTile {
@@ -37,29 +24,6 @@ struct DepthwiseAhead {
   const From *rows;           // of the first of them, the pixel that the first column begins with
   int64_t row, width, column; // elements from one row to the next, of a row from there on, from one pixel to the next
 };
-
-// P vectors `step` elements apart from p on, as many as exist.
-template <class T, int P>
-POLYCONV_INLINE void store_vectors(const DepthwiseStore<T> &to, T *p, int64_t step, int64_t exist, int64_t c, int count,
-                                   Vector<T> (&acc)[P]) {
-  if (to.rules) {
-    Vector<T> bias = {};
-    if (to.bias) bias = count == kLanes<T> ? load(to.bias + c) : load_partial(to.bias + c, count);
-    const Vector<T> alpha = splat(static_cast<T>(to.rules->activation_alpha));
-#pragma GCC unroll 8
-    for (int j = 0; j < P; ++j) acc[j] = activate(to.bias ? acc[j] + bias : acc[j], to.rules->activation, alpha);
-  }
-#pragma GCC unroll 8
-  for (int j = 0; j < P; ++j, p += step) {
-    if (j >= exist) return;
-    if (count < kLanes<T>)
-      store_partial(p, acc[j], count);
-    else if (to.stream)
-      store_past_cache(p, acc[j]);
-    else
-      store(p, acc[j]);
-  }
-}
 
 // Fetches the next `Step` vectors of each of the rows below, in the order of memory, which the processor's own
 // prefetchers learn from; returns where the ones after these lie.
@@ -138,11 +102,10 @@ POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64
   Vector<T> acc[kSums][R];
   const From *const *pixels = tile.pixels, *ahead = tile.ahead;
   add_columns<0, K - Step, K, Step>(source, pixels, line_pixels, weights, acc);
-  T *p = to.to + c;
-  for (int64_t x = 0; x < to.columns; ++x, p += to.column, pixels += Step) {
+  for (int64_t x = 0, at = c; x < to.columns; ++x, at += to.column, pixels += Step) {
     if (ahead) ahead = fetch_rows<R * Step, Step>(tile, ahead);
     add_columns<K - Step, K, K, Step>(source, pixels, line_pixels, weights, acc);
-    store_vectors(to, p, to.row, to.rows, c, kLanes<T>, acc[0]);
+    store_vectors<From>(to, at, to.row, to.rows, c, kLanes<T>, acc[0]);
 #pragma GCC unroll 8
     for (int i = 0; i + 1 < kSums; ++i)
 #pragma GCC unroll 8
@@ -183,7 +146,7 @@ POLYCONV_NOINLINE void depthwise_walk(const DepthwiseTile<From, T> &tile, const 
             acc[r] = multiply_add(v, load(tile.weights + (ky * K + kx) * tile.row_stride + at), acc[r]);
           }
         }
-      store_vectors(to, to.to + x * to.column + at, to.row, to.rows, at, kL, acc);
+      store_vectors<From>(to, x * to.column + at, to.row, to.rows, at, kL, acc);
     }
   }
 }
@@ -288,7 +251,7 @@ POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, const D
       else
         add_row(source, pixels, weights, tile.row_stride, w, acc[0]);
     }
-    store_vectors(to, to.to + at, to.column, to.columns, at, count, acc[0]);
+    store_vectors<From>(to, at, to.column, to.columns, at, count, acc[0]);
   }
 }
 
@@ -318,8 +281,8 @@ POLYCONV_NOINLINE void depthwise_twins(const DepthwiseTile<T, T> &tile, const De
         }
       }
     }
-    store_vectors(to, to.to + at, to.column, to.columns, at, kL, acc[0]);
-    store_vectors(to, to.to + at + kL, to.column, to.columns, at + kL, kL, acc[1]);
+    store_vectors<T>(to, at, to.column, to.columns, at, kL, acc[0]);
+    store_vectors<T>(to, at + kL, to.column, to.columns, at + kL, kL, acc[1]);
   }
 }
 
@@ -348,15 +311,15 @@ POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const 
       else
         add_row<Step, 3>(source, pixels, from, w.taps, acc);
     }
-    store_vectors(to, to.to + at, to.column, to.columns, at, kL, acc[0]);
-    if (to.rows > 1) store_vectors(to, to.to + to.row + at, to.column, to.columns, at, kL, acc[1]);
+    store_vectors<From>(to, at, to.column, to.columns, at, kL, acc[0]);
+    if (to.rows > 1) store_vectors<From>(to, to.row + at, to.column, to.columns, at, kL, acc[1]);
   }
 }
 
 // One tap of P pixels: every channel times its weight. A row of `padding` has none.
 template <int P, class From, class T>
 POLYCONV_INLINE void scale_pixels(const DepthwiseTile<From, T> &tile, const From *const *pixels, int64_t step,
-                                  bool padding, int64_t c, int64_t end, const DepthwiseStore<T> &to, T *result) {
+                                  bool padding, int64_t c, int64_t end, const DepthwiseStore<T> &to, int64_t result) {
   constexpr int kL = kLanes<T>;
   const Load<From, T> convert(tile.zero_point);
   const From *from[P];
@@ -369,7 +332,7 @@ POLYCONV_INLINE void scale_pixels(const DepthwiseTile<From, T> &tile, const From
     if (!padding)
 #pragma GCC unroll 4
       for (int j = 0; j < P; ++j) acc[j] = multiply_add(convert.full(from[j] + at), weights, acc[j]);
-    store_vectors(to, result + at, to.column, P, at, kL, acc);
+    store_vectors<From>(to, result + at, to.column, P, at, kL, acc);
   }
 }
 
@@ -381,9 +344,8 @@ POLYCONV_NOINLINE void depthwise_scale(const DepthwiseTile<From, T> &tile, int64
   const DepthwiseStore<T> to = given;
   int64_t x = 0;
   for (; x + kPixels <= to.columns; x += kPixels)
-    scale_pixels<kPixels>(tile, tile.pixels + x * step, step, padding, c, end, to, to.to + x * to.column);
-  for (; x < to.columns; ++x)
-    scale_pixels<1>(tile, tile.pixels + x * step, step, padding, c, end, to, to.to + x * to.column);
+    scale_pixels<kPixels>(tile, tile.pixels + x * step, step, padding, c, end, to, x * to.column);
+  for (; x < to.columns; ++x) scale_pixels<1>(tile, tile.pixels + x * step, step, padding, c, end, to, x * to.column);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -4,9 +4,9 @@
 // Floor: the multiply-adds. Each has a load of its own, or a pick where a vector is of several groups: 85 to 95 % of
 // the rate, half to two thirds with picks.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/depthwise/pick.hpp"
 #include "cpu/product/narrow_plan.hpp"
 #include "cpu/product/store.hpp"
+#include "cpu/tile/pick.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
