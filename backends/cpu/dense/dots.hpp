@@ -33,11 +33,10 @@ struct ElementOfSeveral {
       if (i < c.count) bits |= load_bits(p + i * c.stride, n) << (i * kBits);
     return bits_as<Vector<T>>(bits ^ flip);
   }
+  // By shifts: what is stored channel by channel and loaded as one waits for all its stores.
   POLYCONV_MEMBER T one(const From *p, ElementChannels c) const {
-    From some[kChannels] = {};
-    for (int i = 0; i < c.count; ++i) some[i] = p[i * c.stride];
-    uint32_t bits;
-    __builtin_memcpy(&bits, some, sizeof bits);
+    uint32_t bits = 0;
+    for (int i = 0; i < c.count; ++i) bits |= bits_at(p + i * c.stride) << (i * kBits);
     return as_element(bits ^ flip);
   }
   POLYCONV_MEMBER T padding() const {
@@ -53,12 +52,31 @@ struct ElementOfSeveral {
       __builtin_memcpy(&bits, in + i * kChannels, sizeof bits);
       store(out + i, bits_as<Vector<T>>(bits ^ flip));
     }
-    for (; i < count; ++i) {
-      const int64_t left = n - i * kChannels;
-      out[i] = one(in + i * kChannels, {1, left < kChannels ? static_cast<int>(left) : kChannels});
+    for (; i < whole; ++i) {
+      uint32_t bits;
+      __builtin_memcpy(&bits, in + i * kChannels, sizeof bits);
+      out[i] = as_element(bits ^ flip);
     }
+    if (i < count) out[i] = as_element(bits_of_few(in + i * kChannels, n - i * kChannels) ^ flip), ++i;
+    for (; i < count; ++i) out[i] = as_element(flip);
   }
 
+  POLYCONV_MEMBER static uint32_t bits_at(const From *p) {
+    if constexpr (sizeof(From) == 1)
+      return static_cast<uint8_t>(*p);
+    else
+      return p->bits;
+  }
+  // Of fewer than kChannels channels side by side.
+  POLYCONV_MEMBER static uint32_t bits_of_few(const From *p, int64_t n) {
+    if constexpr (kChannels == 2) {
+      return n > 0 ? bits_at(p) : 0;
+    } else {
+      uint16_t two = 0;
+      if (n >= 2) __builtin_memcpy(&two, p, sizeof two);
+      return n % 2 != 0 ? two | bits_at(p + n - 1) << ((n - 1) * kBits) : two;
+    }
+  }
   POLYCONV_MEMBER static T as_element(uint32_t bits) {
     T element;
     __builtin_memcpy(&element, &bits, sizeof element);
