@@ -141,11 +141,26 @@ POLYCONV_NOINLINE void finish_chunk(const Epilogue &e, const Sum *sums, int n, c
   scatter_typed(e.result.type, e.output, row_offset(e.result, row), e.result.stride[row.axis], n, v);
 }
 
-// s32 results that never leave integers: sum + bias modulo 2^32.
+// s32 results that never leave integers: sum + bias modulo 2^32; side by side, and of which nothing is saved.
+POLYCONV_INLINE void finish_integers_simply(const int32_t *sums, int64_t n, const int32_t *bias, bool along_channels,
+                                            int32_t *p) {
+  const S32 one_bias = bias && !along_channels ? splat(*bias) : S32{};
+  for (int64_t i = 0; i < n; i += kF32Lanes) {
+    const int rest = n - i < kF32Lanes ? static_cast<int>(n - i) : kF32Lanes;
+    S32 v = load_partial(sums + i, rest), b = one_bias;
+    if (bias && along_channels) b = load_partial(bias + i, rest);
+    v = bits_as<S32>(bits_as<U32>(v) + bits_as<U32>(b));
+    if (rest == kF32Lanes)
+      store(p + i, v);
+    else
+      store_partial(p + i, v, rest);
+  }
+}
 POLYCONV_NOINLINE void finish_integers(const Epilogue &e, const int32_t *sums, int64_t n, const Row &row) {
   int32_t *p = static_cast<int32_t *>(e.output) + row_offset(e.result, row);
   const int32_t *bias = static_cast<const int32_t *>(e.bias);
   const int64_t stride = e.result.stride[row.axis], step = row.axis == 1 ? 1 : 0;
+  if (stride == 1 && !e.saved) return finish_integers_simply(sums, n, bias ? bias + row.k : nullptr, step == 1, p);
   float *saved = e.saved ? static_cast<float *>(e.saved) + row_offset(e.saved_tensor, row) : nullptr;
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t b = bias ? static_cast<uint32_t>(bias[row.k + i * step]) : 0;
@@ -203,17 +218,26 @@ POLYCONV_INLINE void finish_quickly(const Epilogue &e, const float *sums, int64_
       store_f32_partial(p + i, x, rest);
   }
 }
-POLYCONV_NOINLINE void finish_quickly_typed(const Epilogue &e, const float *sums, int64_t n, const Row &row) {
+// Of `rows` rows, as finish_rows has them.
+template <class To>
+POLYCONV_INLINE void finish_rows_quickly(const Epilogue &e, const float *sums, int64_t sums_stride, int64_t rows,
+                                         int64_t n, const Row &row) {
   const bool along_channels = row.axis == 1;
   const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
-  const int64_t offset = row_offset(e.result, row);
+  To *p = static_cast<To *>(e.output) + row_offset(e.result, row);
+  const int64_t step = e.result.stride[along_channels ? 4 : 1];
+  for (int64_t i = 0; i < rows; ++i, p += step, sums += sums_stride) {
+    finish_quickly(e, sums, n, bias, along_channels, p);
+    if (bias && !along_channels) ++bias;
+  }
+}
+POLYCONV_NOINLINE void finish_rows_quickly_typed(const Epilogue &e, const float *sums, int64_t sums_stride,
+                                                 int64_t rows, int64_t n, const Row &row) {
   switch (e.result.type) {
-    case POLYCONV_U8:
-      return finish_quickly(e, sums, n, bias, along_channels, static_cast<uint8_t *>(e.output) + offset);
-    case POLYCONV_U16:
-      return finish_quickly(e, sums, n, bias, along_channels, static_cast<uint16_t *>(e.output) + offset);
-    case POLYCONV_F16: return finish_quickly(e, sums, n, bias, along_channels, static_cast<f16 *>(e.output) + offset);
-    case POLYCONV_BF16: return finish_quickly(e, sums, n, bias, along_channels, static_cast<bf16 *>(e.output) + offset);
+    case POLYCONV_U8: return finish_rows_quickly<uint8_t>(e, sums, sums_stride, rows, n, row);
+    case POLYCONV_U16: return finish_rows_quickly<uint16_t>(e, sums, sums_stride, rows, n, row);
+    case POLYCONV_F16: return finish_rows_quickly<f16>(e, sums, sums_stride, rows, n, row);
+    case POLYCONV_BF16: return finish_rows_quickly<bf16>(e, sums, sums_stride, rows, n, row);
     default: return;
   }
 }
@@ -229,7 +253,7 @@ POLYCONV_INLINE void finish_row(const Epilogue &e, const Sum *sums, int64_t n, R
       const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
       return finish_simply(e, sums, n, bias, row.axis == 1, static_cast<float *>(e.output) + row_offset(e.result, row));
     }
-    if (e.quick && e.result.stride[row.axis] == 1) return finish_quickly_typed(e, sums, n, row);
+    if (e.quick && e.result.stride[row.axis] == 1) return finish_rows_quickly_typed(e, sums, 0, 1, n, row);
   }
   for (int64_t i = 0; i < n; i += kRowChunk) {
     const int chunk = n - i < kRowChunk ? static_cast<int>(n - i) : kRowChunk;
@@ -258,6 +282,7 @@ POLYCONV_INLINE void finish_rows(const Epilogue &e, const Sum *sums, int64_t sum
       }
       return;
     }
+    if (e.quick && e.result.stride[row.axis] == 1) return finish_rows_quickly_typed(e, sums, sums_stride, rows, n, row);
   }
   for (int64_t i = 0; i < rows; ++i, sums += sums_stride) {
     finish_row(e, sums, n, row);

@@ -28,8 +28,8 @@ struct Load<From, int32_t> {
   explicit POLYCONV_MEMBER Load(int32_t zero) : zero_point(zero) {}
   POLYCONV_MEMBER S32 full(const From *p) const { return load_s32(p) - splat(zero_point); }
   POLYCONV_MEMBER S32 partial(const From *p, int n) const {
-    From lanes[kLanes<int32_t>] = {};
-    for (int i = 0; i < n; ++i) lanes[i] = p[i];
+    From lanes[kLanes<int32_t>];
+    take_partial(lanes, p, n);
     return full(lanes);
   }
   POLYCONV_MEMBER int32_t one(const From *p) const { return *p - zero_point; }

@@ -296,11 +296,40 @@ POLYCONV_INLINE F32 load_f32(const int8_t *p) {
   return __builtin_convertvector(load_s32(p), F32);
 }
 
+// The first n of as many elements as a vector has numbers, others zero; and these n to memory. By whole registers where
+// masks know such elements: what a mask has stored no load is handed over from. The loops' own bound is a constant:
+// inlined where n is known to be below it, gcc 14 takes a loop up to n for one that may leave the array.
+template <class T>
+POLYCONV_INLINE void take_partial(T (&lanes)[kF32Lanes], const T *p, int n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const __mmask16 mask = static_cast<__mmask16>((1u << n) - 1);
+  if constexpr (sizeof(T) == 1)
+    return _mm_storeu_si128(reinterpret_cast<__m128i *>(lanes), _mm_maskz_loadu_epi8(mask, p));
+  else if constexpr (sizeof(T) == 2)
+    return _mm256_storeu_si256(reinterpret_cast<__m256i *>(lanes), _mm256_maskz_loadu_epi16(mask, p));
+  else
+#endif
+    for (int i = 0; i < kF32Lanes; ++i) lanes[i] = i < n ? p[i] : T{};
+}
+template <class T>
+POLYCONV_INLINE void give_partial(T *p, const T (&lanes)[kF32Lanes], int n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  const __mmask16 mask = static_cast<__mmask16>((1u << n) - 1);
+  if constexpr (sizeof(T) == 1)
+    return _mm_mask_storeu_epi8(p, mask, _mm_loadu_si128(reinterpret_cast<const __m128i *>(lanes)));
+  else if constexpr (sizeof(T) == 2)
+    return _mm256_mask_storeu_epi16(p, mask, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(lanes)));
+  else
+#endif
+    for (int i = 0; i < kF32Lanes; ++i)
+      if (i < n) p[i] = lanes[i];
+}
+
 // The first n elements as f32; the other lanes are zero.
 template <class T>
 POLYCONV_INLINE F32 load_f32_partial(const T *p, int n) {
-  T lanes[kF32Lanes] = {};
-  for (int i = 0; i < n; ++i) lanes[i] = p[i];
+  T lanes[kF32Lanes];
+  take_partial(lanes, p, n);
   return load_f32(lanes);
 }
 POLYCONV_INLINE F32 load_f32_partial(const float *p, int n) {
@@ -425,14 +454,12 @@ POLYCONV_INLINE void store_f32(int8_t *p, F32 v) {
   store_bytes(p, saturated(v, -128.0f, 127.0f));
 }
 
-// The first n lanes, integers already rounded (see round_even). The loop's own bound is a constant: inlined where n is
-// known to be below it, gcc 14 takes a loop up to n for one that may leave the array.
+// The first n lanes, integers already rounded (see round_even).
 template <class T>
 POLYCONV_INLINE void store_f32_partial(T *p, F32 v, int n) {
   T lanes[kF32Lanes];
   store_f32(lanes, v);
-  for (int i = 0; i < kF32Lanes; ++i)
-    if (i < n) p[i] = lanes[i];
+  give_partial(p, lanes, n);
 }
 POLYCONV_INLINE void store_f32_partial(float *p, F32 v, int n) {
   store_partial(p, v, n);
