@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpu/common/activate.hpp"
+#include "cpu/common/convert.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

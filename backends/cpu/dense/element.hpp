@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/common/simd.hpp"
+#include "cpu/common/convert.hpp"
 #include "cpu/dense/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

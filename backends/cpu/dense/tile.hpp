@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cpu/common/activate.hpp"
+#include "cpu/common/convert.hpp"
 #include "cpu/dense/plan.hpp"
 #include "cpu/tile/tile.hpp"
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/convert.hpp"
 #include "cpu/common/transpose.hpp"
 #include "cpu/few/plan.hpp"
 #include "cpu/tile/tile.hpp"
