@@ -87,8 +87,8 @@ class HostPlace : public Place {
  private:
   const Api &api_;
   const Settings &settings_;
-  const int32_t
-      threads_; // once for all plans: what a thread may use differs, as the runtime ties its own to processors
+  // Found once for all plans: what a thread may use differs, as the runtime ties its own to processors.
+  const int32_t threads_;
   polyconv::Device device_;
   // Blocks that are reused: as many as runs were under way at once, each as large as the largest that was asked of it.
   struct Blocks {

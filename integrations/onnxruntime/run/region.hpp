@@ -8,9 +8,9 @@
 #include <map>
 #include <mutex>
 
-#include "run/schedule.hpp"
 #include "runtime/settings.hpp"
 #include "runtime/threads.hpp"
+#include "schedule/schedule.hpp"
 
 namespace polyconv_ort {
 

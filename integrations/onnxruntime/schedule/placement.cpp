@@ -1,11 +1,11 @@
 // placement.cpp - an arena for the tensors, with the workspace of the steps behind it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "run/placement.hpp"
+#include "schedule/placement.hpp"
 
 #include <algorithm>
 
-#include "run/arena.hpp"
+#include "schedule/arena.hpp"
 
 namespace polyconv_ort {
 namespace {

@@ -4,7 +4,7 @@
 #ifndef POLYCONV_ORT_PLACEMENT_HPP
 #define POLYCONV_ORT_PLACEMENT_HPP
 
-#include "run/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 namespace polyconv_ort {
 

@@ -1,7 +1,7 @@
 // plans.cpp - a plan for each key, which is the problems as they lie in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "run/plans.hpp"
+#include "schedule/plans.hpp"
 
 #include <exception>
 

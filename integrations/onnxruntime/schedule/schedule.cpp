@@ -1,7 +1,7 @@
 // schedule.cpp - layouts by estimates, chains, and the order of steps.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "run/schedule.hpp"
+#include "schedule/schedule.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 #include <set>
 
 #include "../../onnx/geometry.hpp"
-#include "run/placement.hpp"
-#include "run/plans.hpp"
+#include "schedule/placement.hpp"
+#include "schedule/plans.hpp"
 
 namespace polyconv_ort {
 namespace {

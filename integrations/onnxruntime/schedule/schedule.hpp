@@ -9,8 +9,8 @@
 #ifndef POLYCONV_ORT_SCHEDULE_HPP
 #define POLYCONV_ORT_SCHEDULE_HPP
 
-#include "run/network.hpp"
 #include "run/turn.hpp"
+#include "schedule/network.hpp"
 
 namespace polyconv_ort {
 
