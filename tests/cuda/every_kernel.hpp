@@ -65,6 +65,10 @@ inline constexpr const char *kProblems[] = {
     "bwd_w:n4,c3,k64,i61x59,f7x7,s2,p3:nhwc:bf16",
     "bwd_w:n6,c64,k96,i30x29,f3x3,p1:nhwc",
     "bwd_w:n8,c64,k64,g8,i14x14,f3x3,p1:nhwc:f16",
+    "bwd_w:n3,c70,k90,i8x20,f1x1:f16",             // channels first, rows that end within a block of pixels
+    "bwd_w:n6,c72,k72,i24x23,f1x1:nhwc:krsc:f16",  // blocks that add together, alone and in pairs
+    "bwd_w:n8,c256,k128,i8x8,f1x1:nhwc:krsc:f16",  // clusters, also of tiles of which parts do not exist
+    "bwd_w:n3,c576,k1088,i5x5,f1x1:nhwc:krsc:f16", // whole tiles, more than multiprocessors
     "bwd_d:n6,c24,k144,i55x56,f1x1:nhwc:f16",
     "bwd_d:n8,c64,k128,i1x240,f1x1:f16",
     "bwd_d:n4,c64,k3,i41x40,f3x3,p1:nhwc:f16", // few channels, and few filters
