@@ -184,6 +184,18 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
                "raw", 1},
            Way{"cuda-tensor/wgmma@128x256x64", "fwd:n8,c64,k256,i28x28,f3x3,p1:nhwc:f16", "cuda_krsc_f16_unfenced:2",
                2},
+           // Of depthwise layers, whose filters lie in a row either way, also those that are seen from behind; but not
+           // so many that staging takes longer than a packing for all blocks.
+           Way{"cuda-shared/depthwise_last@2x4", "fwd:n8,c96,k96,g96,i56x56,f7x7,p3:nhwc:krsc:f16:bias", "raw", 1},
+           Way{"cuda-shared/depthwise_last@2x4", "fwd:n8,c96,k96,g96,i56x56,f7x7,p3:nhwc:flip:f16", "raw", 1},
+           Way{"cuda-shared/depthwise_last_data@4x2", "bwd_d:n8,c64,k64,g64,i28x28,f3x3,p1:nhwc:f16", "raw", 1},
+           Way{"cuda-shared/depthwise_patches@32", "fwd:n8,c32,k32,g32,i12x12x12,f3x3x3,p1:nhwc:krsc:bf16", "raw", 1},
+           Way{"cuda-shared/depthwise_patches_data@64", "bwd_d:n8,c64,k64,g64,i12x12x12,f3x3x3,p1:nhwc:f16", "raw", 1},
+           Way{"cuda-shared/depthwise_taps@8", "fwd:n2,c512,k512,g512,i32x32,f3x3,p24,d24:nhwc:krsc:f16", "raw", 1},
+           Way{"cuda-shared/depthwise_taps@4", "fwd:n32,c2816,k2816,g2816,i7x7,f9x9,p4:nhwc:krsc:f16",
+               "cuda_taps_channels_16:1", 2},
+           Way{"cuda-shared/depthwise_taps_data@2", "bwd_d:n2,c50,k50,g50,i14x14,f3x3,s2,p1:nhwc", "raw", 1},
+           Way{"cuda-shared/strided_last_data@2", "bwd_d:n8,c64,k64,g64,i28x28,f5x5,s2,p2:nhwc:krsc:f16", "raw", 1},
        }) {
     const std::string kernel = way.kernel; // which options point into
     INFO(kernel, " on ", std::string(way.token));

@@ -14,5 +14,6 @@ inline constexpr double kHopperWgmmaClocks = 1600; // likewise, under wgmma, whi
 inline constexpr double kHopperFmaRate = 50.5e6;   // operations in a microsecond, of all, that f32 products reach
 inline constexpr int kHopperShared = 227 << 10;    // bytes: what a block may have, and what blocks side by side share
 inline constexpr int kLentShared = 99 << 10;       // bytes: what every chip from 8.0 on lends a block
+inline constexpr double kPackingUs = 3;            // of new weights, ahead of a run
 
 } // namespace polyconv::cuda

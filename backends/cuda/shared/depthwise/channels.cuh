@@ -1,5 +1,4 @@
-// channels.cuh - neighbouring channels of a pixel: loaded at once, as floats, and back; and weights tap by tap, as
-// kernels that go from tap to tap want them.
+// channels.cuh - neighbouring channels of a pixel: loaded at once, as floats, and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -93,36 +92,6 @@ __device__ inline Channels<T, channels> pack(const float (&v)[channels]) {
     }
   }
   return packed;
-}
-
-// ---------------------------------------------------------------- weights: tap by tap, every channel's
-
-// The format of weights that pack_taps leaves.
-inline const char *taps_format(const polyconv_layer &l) {
-  return l.weights.type == POLYCONV_F32 ? "cuda_taps_channels_32:1" : "cuda_taps_channels_16:1";
-}
-
-template <class T>
-static __global__ void __launch_bounds__(256)
-    copy_taps(const View<int32_t> weights, const T *raw, T *packed, int32_t count) {
-  const int32_t step = static_cast<int32_t>(gridDim.x) * 256;
-  for (int32_t i = static_cast<int32_t>(blockIdx.x) * 256 + static_cast<int32_t>(threadIdx.x); i < count; i += step) {
-    const int32_t tap = i / weights.size[0], channel = i - tap * weights.size[0], line = tap / weights.size[4],
-                  plane = line / weights.size[3];
-    packed[i] = raw[weights.at(channel, 0, plane, line - plane * weights.size[3], tap - line * weights.size[4])];
-  }
-}
-
-// Weights of one filter a channel, of 16 or 32 bits.
-inline void pack_taps(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
-  const auto count = static_cast<int32_t>(sdk::elements(l.weights));
-  const auto go = [&](auto element) {
-    using T = decltype(element);
-    copy_taps<<<blocks_for(count, 256), 256, 0, stream>>>(View<int32_t>(l.weights), static_cast<const T *>(raw),
-                                                          static_cast<T *>(packed), count);
-  };
-  l.weights.type == POLYCONV_F32 ? go(uint32_t{}) : go(uint16_t{});
-  check_launch("the weights of a depthwise layer, tap by tap");
 }
 
 // ---------------------------------------------------------------- tensors

@@ -5,7 +5,7 @@
 // memory: what counts is how much is on its way at a time. From 7x7 on the products count.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/host.hpp"
-#include "depthwise/channels.cuh"
+#include "depthwise/filters.cuh"
 #include "depthwise/last.hpp"
 
 #include <cinttypes>
@@ -25,6 +25,7 @@ constexpr Config kConfigs[] = {{2, 4}, {2, 7}, {4, 2}, {4, 4}, {4, 7}, {8, 2}, {
 constexpr const char *kNames[] = {"2x4", "2x7", "4x2", "4x4", "4x7", "8x2", "1x7", "1x4"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
 constexpr Config kElements = {1, 4}; // takes every layer
+constexpr double kStagingUs = 0.3;   // raw filters, of a block
 
 MarchInstance instance_for(const polyconv_layer &l, const MarchShape &shape) {
   const auto find = of_type(l.input.type, [](auto t) { return march_by_filter<decltype(t)>; });
@@ -70,13 +71,23 @@ int64_t lanes_of(int64_t chunks, int64_t chunk_bytes) {
   return chunks;
 }
 
+// A march as far as channels and columns go, whose filters are raw where the request's may be.
+March begin_march(const polyconv_layer &l, const MarchShape &shape, const Filters &filters) {
+  const int64_t chunks = l.output.size[1] / shape.channels, strips = ceil_div(l.output.size[4], shape.columns);
+  const int64_t lanes = lanes_of(chunks, int64_t{shape.channels} * item_of(l));
+  March m = {};
+  m.lanes = Divider::make(static_cast<int32_t>(lanes)), m.sets = Divider::make(static_cast<int32_t>(chunks / lanes));
+  m.strips = Divider::make(static_cast<int32_t>(strips));
+  if (shape.plain)
+    m.filters = share_filters(filters, {chunks, lanes, strips, kMarchThreads, shape.channels}, item_of(l));
+  return m;
+}
+
 // Where `slots` blocks run at a time: bands of so many rows that the fewest rows are read one after the other. A
 // thread takes as long as a few rows to begin.
-March make_march(const polyconv_layer &l, const MarchShape &shape, int64_t slots) {
+March make_march(const polyconv_layer &l, const MarchShape &shape, int64_t slots, March m) {
   constexpr double kBegin = 6;
-  const int64_t chunks = l.output.size[1] / shape.channels, strips = ceil_div(l.output.size[4], shape.columns),
-                height = l.output.size[3];
-  March m = {};
+  const int64_t chunks = int64_t{m.lanes.by} * m.sets.by, strips = m.strips.by, height = l.output.size[3];
   double best = 0;
   const auto consider = [&](int64_t wanted) {
     const int64_t rows = ceil_div(height, wanted), bands = ceil_div(height, rows),
@@ -92,9 +103,6 @@ March make_march(const polyconv_layer &l, const MarchShape &shape, int64_t slots
     consider(few);                   // bands
     consider(ceil_div(height, few)); // of few rows
   }
-  const int64_t lanes = lanes_of(chunks, int64_t{shape.channels} * item_of(l));
-  m.lanes = Divider::make(static_cast<int32_t>(lanes)), m.sets = Divider::make(static_cast<int32_t>(chunks / lanes));
-  m.strips = Divider::make(static_cast<int32_t>(strips));
   const polyconv_epilogue &e = l.epilogue;
   m.low = e.activation == POLYCONV_ACT_NONE ? -std::numeric_limits<float>::infinity() : 0.0f;
   m.high = e.activation == POLYCONV_ACT_CLIPPED_RELU ? e.activation_alpha : std::numeric_limits<float>::infinity();
@@ -104,14 +112,24 @@ March make_march(const polyconv_layer &l, const MarchShape &shape, int64_t slots
   return m;
 }
 
+// The filters of a request in a config, and in the one that takes what lies anyhow: raw for both or for none.
+Filters filters_for(const polyconv_request &request, const Config &config) {
+  const polyconv_layer &l = *request.layers[0];
+  const Filters filters = filters_of(request);
+  for (const Config &each : {config, kElements})
+    if (begin_march(l, shape_of(l, each), filters).filters.raw == 0) return {};
+  return filters;
+}
+
 class Marches final : public CudaInstance {
  public:
   Marches(const polyconv_request &request, const Config &config)
       : CudaInstance(request), vector_(config.channels * item_of(layer_)) {
     const DeviceScope scope(device_);
     const int processors = multiprocessors_of(device_);
-    ways_[0] = way_of(shape_of(layer_, config), processors);
-    ways_[1] = way_of(shape_of(layer_, kElements), processors);
+    const Filters filters = filters_for(request, config);
+    ways_[0] = way_of(shape_of(layer_, config), filters, processors);
+    ways_[1] = way_of(shape_of(layer_, kElements), filters, processors);
   }
 
  private:
@@ -122,14 +140,17 @@ class Marches final : public CudaInstance {
     March march;
   };
 
-  Way way_of(const MarchShape &shape, int processors) const {
+  Way way_of(const MarchShape &shape, const Filters &filters, int processors) const {
     const MarchInstance instance = instance_for(layer_, shape);
     if (instance.launch == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/depthwise_last: no code for a problem that was accepted");
+    const March begun = begin_march(layer_, shape, filters);
+    if (begun.filters.raw != 0) allow_shared(instance.kernel, kFilterRoom);
+    const auto room = static_cast<size_t>(begun.filters.room);
     int blocks = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, instance.kernel, kMarchThreads, 0),
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, instance.kernel, kMarchThreads, room),
           "asking how many blocks a multiprocessor takes");
-    return {instance, make_march(layer_, shape, int64_t{std::max(blocks, 1)} * processors)};
+    return {instance, make_march(layer_, shape, int64_t{std::max(blocks, 1)} * processors, begun)};
   }
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
@@ -171,7 +192,7 @@ double march_us(const polyconv_layer &l, const MarchShape &shape) {
   const int slots = march_ahead(step, shape.channels, shape.columns, item) + 1;
   const int shared = slots * step * width * shape.channels * item * kMarchThreads + 1024;
   const int blocks = std::clamp(std::min(65536 / (registers * kMarchThreads), kHopperShared / shared), 1, 16);
-  const March m = make_march(l, shape, int64_t{blocks} * kHopperMultiprocessors);
+  const March m = make_march(l, shape, int64_t{blocks} * kHopperMultiprocessors, begin_march(l, shape, {}));
 
   const double warps = real(m.threads) / 32, rows = m.rows, steps = m.rows + begun - 1;
   const double products = n * n * (n > 3 ? rows / steps : 1); // others are left out
@@ -211,7 +232,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (!takes_no_pooling(l, offer)) return false;
   if (!takes_layer(l, offer) || !offer_config(Ways{l}, kConfigCount, config, offer)) return false;
-  offer.set_weights(0, taps_format(l), sdk::elements(l.weights) * item_of(l));
+  offer_filters(request, filters_for(request, kConfigs[offer.config]), kStagingUs, taps_format(l),
+                sdk::elements(l.weights) * item_of(l), offer);
   return true;
 }
 

@@ -19,6 +19,7 @@ constexpr int32_t kChunks[] = {8, 4, 2, 1};
 constexpr const char *kNames[] = {"128", "64", "32", "16"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
 constexpr int kBlocksTogether = 2;
+constexpr double kStagingUs = 0.3; // raw filters, of a block
 
 int32_t vector_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 8;
@@ -68,8 +69,9 @@ bool fits(DepthwisePatches *p) {
          p->shared_bytes() <= kLentShared;
 }
 
-DepthwisePatches make_product(const polyconv_layer &l, int config) {
+DepthwisePatches make_product(const polyconv_layer &l, int config, const Filters &filters) {
   DepthwisePatches p = {Conv<int64_t>(l, {})};
+  p.filters = filters;
   set_end(l, &p);
   p.x.width = slab_width(l.input, 0);
   p.chunks = kChunks[config], p.vector = vector_of(l), p.row_channels = small(l.input.size[1]);
@@ -82,8 +84,8 @@ DepthwisePatches make_product(const polyconv_layer &l, int config) {
 }
 
 // Microseconds, 0 where no patch fits.
-double estimate(const polyconv_layer &l, int config) {
-  const DepthwisePatches p = make_product(l, config);
+double estimate(const polyconv_layer &l, int config, const Filters &filters) {
+  const DepthwisePatches p = make_product(l, config, filters);
   if (p.patches.pixels == 0) return 0;
   const double blocks = real(p.slices) * p.shares, together = kHopperMultiprocessors * kBlocksTogether;
   const double beside =
@@ -119,9 +121,10 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, c); }))
+  const Filters filters = filters_of(request);
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, c, filters); }))
     return offer.reject("holds no patch of this window and its weights in the shared memory of a block");
-  offer.set_weights(0, "cuda_taps_channels_as_f32:1", sdk::elements(l.weights) * 4);
+  offer_filters(request, filters, kStagingUs, "cuda_taps_channels_as_f32:1", sdk::elements(l.weights) * 4, offer);
   return true;
 }
 
@@ -130,7 +133,9 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 class DepthwiseByPatches final : public CudaInstance {
  public:
   DepthwiseByPatches(const polyconv_request &request, int config)
-      : CudaInstance(request), product_(make_product(layer_, config)), launcher_(launcher_for(layer_)) {
+      : CudaInstance(request),
+        product_(make_product(layer_, config, filters_of(request))),
+        launcher_(launcher_for(layer_)) {
     const DeviceScope scope(device_);
     launcher_.prepare();
   }
@@ -144,7 +149,7 @@ class DepthwiseByPatches final : public CudaInstance {
     DepthwisePatches p = product_;
     p.conv = Conv<int64_t>(layer_, a);
     p.x = make_slab(layer_.input, a.input, product_.x.width);
-    p.weights = static_cast<const float *>(a.weights[0]);
+    p.weights = a.weights[0];
     p.result = a.output;
     p.early = early_;
     if (make_slab(layer_.result, a.output, 16).width < 16) p.plain = 0;

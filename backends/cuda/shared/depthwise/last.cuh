@@ -12,6 +12,7 @@
 #include "common/ptx/grid.cuh"
 #include "common/ptx/numbers.cuh"
 #include "depthwise/channels.cuh"
+#include "depthwise/filters.cuh"
 #include "depthwise/last.hpp"
 
 namespace polyconv::cuda::shared {
@@ -213,24 +214,45 @@ __device__ inline Place<int32_t> first_output(const March &m, int32_t thread) {
   return {image, chunk * channels, 0, (bands - image * m.bands.by) * m.rows, (strips - sets * m.strips.by) * columns};
 }
 
+// The first chunk of channels of which a block stages the filters.
+template <class T, int channels>
+__device__ inline int32_t first_filters(const March &m) {
+  const int32_t thread = static_cast<int32_t>(blockIdx.x) * kMarchThreads;
+  const int32_t lane = thread - m.lanes(thread) * m.lanes.by;
+  return first_staged<T, channels>(first_output<channels, 1>(m, thread).c / channels, lane, m.lanes.by);
+}
+
 template <class T, int n, int step, int channels, int columns, int ahead, bool plain>
 __global__ void __launch_bounds__(kMarchThreads, plain ? 1 : 4)
     march(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ March m, const T *x, const T *weights,
           void *y) {
   ptx::await_previous();
   const int32_t thread = static_cast<int32_t>(blockIdx.x) * kMarchThreads + static_cast<int32_t>(threadIdx.x);
-  if (thread >= m.threads) return;
-  Place<int32_t> at = first_output<channels, columns>(m, thread);
+  const bool raw = plain && m.filters.raw != 0;
+  if (thread >= m.threads && !raw) return;
+  Place<int32_t> at = first_output<channels, columns>(m, min(thread, m.threads - 1));
   const int32_t outputs = min(m.rows, p.output.size[3] - at.h);
 
+  extern __shared__ __align__(16) unsigned char room[];
+  T *const filters = reinterpret_cast<T *>(room);
+  const int32_t first = raw ? first_filters<T, channels>(m) : 0;
+  if (raw) stage_filters<T, channels>(m.filters, first, weights, filters);
   using Input = Rows<T, n, step, channels, columns, ahead>;
   __shared__ Channels<T, channels> ring[Input::kSlots * Input::kSlot];
   Input input(p, x, ring, Place<int32_t>{at.n, at.c, 0, at.h * step - p.pad[1], at.w * step - p.pad[2]},
               (outputs - 1) * step + n);
   float w[n * n][channels];
+  if (raw) {
+    await_groups<ahead>(); // rows are on their way
+    __syncthreads();
+    if (thread >= m.threads) return; // it has helped
+    const int32_t place = place_among_staged(m.filters, at.c / channels, first);
+    load_staged<T, n * n, channels>(m.filters, filters + place * (n * n * channels), w);
+  } else {
 #pragma unroll
-  for (int i = 0; i < n * n; ++i)
-    unpack<T>(__ldg(reinterpret_cast<const Channels<T, channels> *>(weights + i * p.output.size[1] + at.c)), w[i]);
+    for (int i = 0; i < n * n; ++i)
+      unpack<T>(__ldg(reinterpret_cast<const Channels<T, channels> *>(weights + i * p.output.size[1] + at.c)), w[i]);
+  }
 
   Begun<n, step, channels, columns> begun;
   Results<T, channels, columns, plain> results(p, m, y, at);
@@ -250,8 +272,9 @@ MarchInstance march_instance() {
   constexpr int kAhead = march_ahead(step, channels, columns, sizeof(T));
   return {[](const Conv<int32_t> &p, const March &m, const void *x, const void *weights, void *y, cudaStream_t stream) {
             launch_waiting(march<T, n, step, channels, columns, kAhead, plain>,
-                           static_cast<unsigned>(ceil_div(m.threads, kMarchThreads)), kMarchThreads, 0, stream, p, m,
-                           static_cast<const T *>(x), static_cast<const T *>(weights), y);
+                           static_cast<unsigned>(ceil_div(m.threads, kMarchThreads)), kMarchThreads,
+                           static_cast<size_t>(m.filters.room), stream, p, m, static_cast<const T *>(x),
+                           static_cast<const T *>(weights), y);
           },
           reinterpret_cast<const void *>(march<T, n, step, channels, columns, kAhead, plain>)};
 }

@@ -6,6 +6,7 @@
 #include "common/divider.cuh"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "depthwise/filters.hpp"
 
 namespace polyconv::cuda::shared {
 
@@ -33,6 +34,7 @@ struct March {
   int32_t bounded;   // a bias, or one of the bounds
   int32_t activates; // a bias and an activation at most
   int32_t vectors;   // the result is vectors of the input's type
+  Filters filters;   // raw where the result is plain, at most
 };
 
 using MarchLaunch = void (*)(const Conv<int32_t> &p, const March &m, const void *x, const void *weights, void *y,

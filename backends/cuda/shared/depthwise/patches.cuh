@@ -14,6 +14,7 @@
 #include "common/pairs.cuh"
 #include "common/patches.cuh"
 #include "common/ptx/grid.cuh"
+#include "depthwise/filters.cuh"
 #include "depthwise/patches.hpp"
 
 namespace polyconv::cuda::shared {
@@ -66,19 +67,29 @@ struct DepthwiseRoom {
         tables(shared + 2 * p.stage_bytes() + p.weights_bytes(), p.patches),
         shifts(tables.origins + p.patches.pixels) {}
 
-  // `channel`: the slice's first.
+  // `channel`: the slice's first. Weights beyond the last channel's meet no input.
+  template <class T>
   __device__ void fill(const DepthwisePatches &p, int32_t channel) const {
     const auto thread = static_cast<int32_t>(threadIdx.x);
     const Patches &at = p.patches;
     tables.fill(at);
     for (int32_t tap = thread; tap < at.all_taps(); tap += kPatchThreads)
       shifts[tap] = PatchTables::shift_of(at, tap) * p.pitch();
-    ptx::let_next_begin(), ptx::await_previous(); // the weights may just have been packed
-    const int32_t row = p.chunks * p.vector;
+    ptx::let_next_begin(), ptx::await_previous(); // the weights may be new
+    const int32_t row = p.chunks * p.vector, pitch = p.weights_pitch();
+    const auto put = [&](int32_t tap, int32_t c, float weight) {
+      const int32_t chunk = c / p.vector, e = c % p.vector;
+      weights[tap * pitch + (e / 4 * p.chunks + chunk) * 4 + e % 4] = weight;
+    };
+    if (p.filters.raw != 0) {
+      each_raw_weight<4>(p.filters, static_cast<const T *>(p.weights), channel, row, p.row_channels,
+                         [&](int32_t tap, int32_t c, T weight) { put(tap, c, value(weight)); });
+      return;
+    }
+    const auto *const packed = static_cast<const float *>(p.weights);
     for (int32_t i = thread; i < at.all_taps() * row; i += kPatchThreads) {
-      const int32_t tap = i / row, c = i - tap * row, chunk = c / p.vector, e = c % p.vector;
-      const int32_t to = tap * row + (e / 4 * p.chunks + chunk) * 4 + e % 4;
-      weights[to] = channel + c < p.row_channels ? p.weights[int64_t{tap} * p.row_channels + channel + c] : 0;
+      const int32_t tap = i / row, c = i - tap * row;
+      put(tap, c, channel + c < p.row_channels ? packed[int64_t{tap} * p.row_channels + channel + c] : 0);
     }
   }
 };
@@ -88,9 +99,9 @@ template <class T>
 __device__ inline void sum_windows(ThreadSums<T> &sums, const DepthwisePatches &p, const DepthwiseRoom &room,
                                    const unsigned char *stage, int32_t chunk, const int32_t (&windows)[kThreadPixels]) {
   const float *weights = room.weights + chunk * 4;
-  const int32_t taps = p.patches.all_taps(), half = p.chunks * 4;
+  const int32_t taps = p.patches.all_taps(), half = p.chunks * 4, pitch = p.weights_pitch();
 #pragma unroll 2
-  for (int32_t tap = 0; tap < taps; ++tap, weights += p.chunks * kVector<T>) {
+  for (int32_t tap = 0; tap < taps; ++tap, weights += pitch) {
     const unsigned char *const from = stage + room.shifts[tap] + chunk * 16;
     float w[kVector<T>];
 #pragma unroll
@@ -166,7 +177,7 @@ __global__ void __launch_bounds__(kPatchThreads, 2) sum_depthwise(const __grid_c
   const DepthwiseRoom room(shared, p);
   const int32_t share = static_cast<int32_t>(blockIdx.x) / p.slices;
   const int32_t slice = static_cast<int32_t>(blockIdx.x) - share * p.slices, channel = slice * p.chunks * kVector<T>;
-  room.fill(p, channel);
+  room.fill<T>(p, channel);
   const auto first = static_cast<int32_t>(int64_t{p.patches.count} * share / p.shares);
   const auto last = static_cast<int32_t>(int64_t{p.patches.count} * (share + 1) / p.shares);
   const SliceChannels channels = {p.chunks, channel, static_cast<int32_t>(p.conv.input.size[1])};

@@ -5,6 +5,7 @@
 #include "common/conv.cuh"
 #include "common/machine.hpp"
 #include "common/patches.hpp"
+#include "depthwise/filters.hpp"
 
 namespace polyconv::cuda::shared {
 
@@ -14,7 +15,8 @@ inline constexpr int kThreadPixels = 4; // that a thread sums side by side: a we
 struct DepthwisePatches {
   Conv<int64_t> conv; // for the epilogue
   Slab x = {};
-  const float *weights = nullptr; // [tap][channel], channels filled up to whole chunks of 16 bytes of the input
+  const void *weights = nullptr; // raw ones, or f32 by [tap][channel]
+  Filters filters = {};
   void *result = nullptr;
   Patches patches = {};
   int64_t result_image = 0; // elements from one image of the result to the next
@@ -30,7 +32,9 @@ struct DepthwisePatches {
 
   __host__ __device__ int32_t pitch() const { return chunks * 16; }
   __host__ __device__ int32_t stage_bytes() const { return patches.positions * pitch(); }
-  __host__ __device__ int32_t weights_bytes() const { return patches.all_taps() * chunks * vector * 4; }
+  // Between taps: raw weights come four channels and eight taps at a time, which must not be of the same banks.
+  __host__ __device__ int32_t weights_pitch() const { return chunks * vector + (filters.raw != 0 ? 4 : 0); }
+  __host__ __device__ int32_t weights_bytes() const { return patches.all_taps() * weights_pitch() * 4; }
   // Two stages, the slice's weights, tables, and a word a tap.
   int32_t shared_bytes() const {
     return 2 * stage_bytes() + weights_bytes() + patches.table_bytes() + patches.all_taps() * 4;

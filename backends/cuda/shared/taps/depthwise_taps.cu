@@ -5,7 +5,7 @@
 // Floor: one read and one write of every element; then what lanes issue for each tap that is not padding.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/host.hpp"
-#include "depthwise/channels.cuh"
+#include "depthwise/filters.cuh"
 #include "taps/taps.hpp"
 
 namespace polyconv::cuda::shared {
@@ -15,10 +15,10 @@ constexpr int kChannels[] = {8, 4, 2, 1};
 constexpr int kConfigCount = sizeof kTapNames / sizeof *kTapNames;
 static_assert(sizeof kChannels / sizeof *kChannels == kConfigCount, "every config has a name");
 
-TapsLaunch launch_for(const polyconv_layer &l, int channels, bool plain) {
+TapsLaunch launch_for(const polyconv_layer &l, int channels, TapsEnd end) {
   const int32_t type = source_of(l).type;
   const auto find = of_type(type, [](auto t) { return find_taps<decltype(t)>; });
-  return find(channels, plain);
+  return find(channels, end);
 }
 
 // Of which so many channels are stored as vectors.
@@ -26,11 +26,16 @@ bool is_plain(const polyconv_layer &l, int channels) {
   return only_bounds(l) && in_vectors(l.result, channels);
 }
 
-DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
+// Chunks of a set: with raw filters those of a line, for which a block has room; else all.
+int64_t lanes_of(int64_t chunks, int64_t chunk_bytes, const Filters &filters) {
+  const int64_t line = 128 / chunk_bytes;
+  return filters.raw != 0 && chunks % line == 0 ? line : chunks;
+}
+
+DepthwiseTaps make_taps(const polyconv_layer &l, int channels, const Filters &filters = {}) {
   DepthwiseTaps s = {};
   for (int axis = 0; axis < 3; ++axis) s.axis[axis] = axis_of(l, axis);
   s.offset = small(source_of(l).offset), s.image = small(source_of(l).stride[0]);
-  s.filters = small(l.weights.size[0]);
   s.phases = s.axis[2].by;
   // Of 8 channels three taps are too few for what keeping takes in registers: 3 x 3 x 3 takes a sixth longer.
   s.close = close_taps(s.axis[2]) && (channels < 8 || s.axis[2].taps > 3);
@@ -38,9 +43,16 @@ DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
   const int64_t chunks = size[1] / channels, strips = ceil_div(size[4], int64_t{kTapColumns} * s.phases) * s.phases;
   const int64_t threads = size[0] * size[2] * size[3] * strips * chunks;
   s.threads = small(std::min<int64_t>(threads, INT32_MAX));
-  s.chunks = Divider::make(small(chunks)), s.strips = Divider::make(small(strips));
-  s.rows = Divider::make(small(size[3])), s.planes = Divider::make(small(size[2]));
-  s.residues = Divider::make(s.phases);
+  const auto item = static_cast<int32_t>(sdk::type_bytes(l.weights.type));
+  const int64_t lanes = lanes_of(chunks, int64_t{channels} * item, filters);
+  s.lanes = Divider::make(small(lanes)), s.sets = Divider::make(small(chunks / lanes));
+  s.strips = Divider::make(small(strips)), s.rows = Divider::make(small(size[3]));
+  s.planes = Divider::make(small(size[2])), s.residues = Divider::make(s.phases);
+  s.pitch = small(l.weights.size[0]);
+  if (is_plain(l, channels)) { // an odd number of vectors from tap to tap: fewer words of the same bank
+    s.filters = share_filters(filters, {chunks, lanes, strips * size[3], kTapThreads, channels}, item, channels * item);
+    if (s.filters.raw != 0) s.pitch = (s.filters.staged | 1) * channels;
+  }
   s.bounds = make_bounds(l);
   return s;
 }
@@ -81,7 +93,7 @@ struct Ways {
   const polyconv_layer &l;
 
   bool serves(int i, sdk::Offer *offer) const {
-    if (launch_for(l, kChannels[i], true) == nullptr)
+    if (launch_for(l, kChannels[i], TapsEnd::kAny) == nullptr)
       return offer != nullptr && offer->reject("loads 16 bytes at most, not %s channels of f32", kTapNames[i]);
     return in_vectors(source_of(l), kChannels[i]) ||
            (offer != nullptr && offer->reject("loads %d channels at once, and they do not lie so", kChannels[i]));
@@ -106,14 +118,37 @@ bool takes(int32_t direction, const polyconv_request &request, sdk::Offer &offer
   return make_taps(l, 1).threads <= INT32_MAX - kTapThreads || offer.reject("launches less than 2^31 threads");
 }
 
+// Microseconds to stage raw filters: what lanes issue.
+double staging_us(const DepthwiseTaps &s, int channels) {
+  const double weights = real(s.filters.staged) * channels * s.filters.taps.by / kTapThreads; // of a thread
+  return 0.3 + real(s.threads) * weights * 14 / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.6);
+}
+
+// The filters of a request by so many channels, and channel by channel: raw for both or for none, and not where packing
+// them costs less.
+Filters filters_for(const polyconv_request &request, int channels, double *us = nullptr) {
+  const Filters filters = filters_of(request);
+  double staging = 0;
+  for (const int each : {1, channels}) {
+    const DepthwiseTaps s = make_taps(*request.layers[0], each, filters);
+    if (s.filters.raw == 0) return {};
+    staging = staging_us(s, each); // at last by `channels`
+  }
+  if (us != nullptr) *us = staging;
+  return staging < kPackingUs ? filters : Filters{};
+}
+
 // ---------------------------------------------------------------- plan and run
 
 class TapByTap final : public CudaInstance {
  public:
   TapByTap(const polyconv_request &request, int config) : CudaInstance(request), vector_(kChannels[config]) {
+    const Filters filters = filters_for(request, vector_);
     for (const int way : {0, 1}) {
       const int channels = way == 0 ? vector_ : 1;
-      ways_[way] = {launch_for(layer_, channels, is_plain(layer_, channels)), make_taps(layer_, channels)};
+      const DepthwiseTaps taps = make_taps(layer_, channels, filters);
+      const TapsEnd plain = taps.filters.raw != 0 ? TapsEnd::kPlainOfRaw : TapsEnd::kPlain;
+      ways_[way] = {launch_for(layer_, channels, is_plain(layer_, channels) ? plain : TapsEnd::kAny), taps};
     }
   }
 
@@ -148,7 +183,10 @@ bool supports_taps(int32_t direction, const polyconv_request &request, int32_t c
   if (!takes(direction, request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!offer_config(Ways{l}, kConfigCount, config, offer, kConfigCount - 1)) return false;
-  offer.set_weights(0, taps_format(l), sdk::elements(l.weights) * sdk::type_bytes(l.weights.type));
+  double staging = 0;
+  const Filters filters = filters_for(request, kChannels[offer.config], &staging);
+  offer_filters(request, filters, staging, taps_format(l), sdk::elements(l.weights) * sdk::type_bytes(l.weights.type),
+                offer);
   return true;
 }
 

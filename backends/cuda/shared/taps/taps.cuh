@@ -9,7 +9,7 @@
 #include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/ptx/grid.cuh"
-#include "depthwise/channels.cuh"
+#include "depthwise/filters.cuh"
 #include "taps/taps.hpp"
 
 namespace polyconv::cuda::shared {
@@ -21,6 +21,11 @@ template <class T, int V>
 __device__ inline Channels<T, V> load_channels(const T *from) {
   return __ldg(reinterpret_cast<const Channels<T, V> *>(from));
 }
+// Of a tap's weights, which a block has in shared memory where they are raw.
+template <class T, int V, bool Raw>
+__device__ inline Channels<T, V> load_weights(const T *from) {
+  return Raw ? *reinterpret_cast<const Channels<T, V> *>(from) : load_channels<T, V>(from);
+}
 
 // Whether any result of a strip reads inside the row through the tap by which its first one reads at `at`.
 __device__ inline bool meets_row(const TapAxis &axis, int32_t at, int32_t apart) {
@@ -28,7 +33,7 @@ __device__ inline bool meets_row(const TapAxis &axis, int32_t at, int32_t apart)
 }
 
 // A row of taps: `x` and `weights` are of its first tap and the thread's first channel, `across` is the first result's.
-template <class T, int V>
+template <class T, int V, bool Raw>
 __device__ inline void sum_row(const DepthwiseTaps &s, const T *x, const T *weights, const FirstTap &across,
                                TapSums<V> &sums) {
   const TapAxis &axis = s.axis[2];
@@ -44,7 +49,7 @@ __device__ inline void sum_row(const DepthwiseTaps &s, const T *x, const T *weig
       if (is_there(axis, at + i * apart)) words[i] = load_channels<T, V>(x + (at + i * apart) * axis.stride);
     }
     float w[V];
-    unpack<T>(load_channels<T, V>(weights + tap * s.filters), w);
+    unpack<T>(load_weights<T, V, Raw>(weights + tap * s.pitch), w);
 #pragma unroll
     for (int i = 0; i < kTapColumns; ++i) {
       float v[V];
@@ -58,7 +63,7 @@ __device__ inline void sum_row(const DepthwiseTaps &s, const T *x, const T *weig
 // The same where taps step as far as results are apart (close_taps): word j of the strip meets result i through the
 // tap j - i after the first, so that each is loaded and converted once, and those of some taps are under way together.
 // Where taps step back, words and results are counted from the last: sums[0] is the last result's.
-template <class T, int V>
+template <class T, int V, bool Raw>
 __device__ inline void sum_close_row(const DepthwiseTaps &s, const T *x, const T *weights, const FirstTap &across,
                                      TapSums<V> &sums) {
   constexpr int kTogether = V * sizeof(float) > 16 ? 2 : 4, kKept = kTapColumns - 1; // what registers hold
@@ -80,7 +85,7 @@ __device__ inline void sum_close_row(const DepthwiseTaps &s, const T *x, const T
 #pragma unroll
     for (int j = 0; j < kTogether; ++j)
       if (tap + j * axis.tap_step < axis.taps)
-        packed[j] = load_channels<T, V>(weights + (tap + j * axis.tap_step) * s.filters);
+        packed[j] = load_weights<T, V, Raw>(weights + (tap + j * axis.tap_step) * s.pitch);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) load(at + (kKept + j) * step, words[kKept + j]);
 #pragma unroll
@@ -146,20 +151,47 @@ __device__ inline void store_any(const Conv<int32_t> &p, const DepthwiseTaps &s,
   }
 }
 
-template <class T, int V, bool Plain, bool Close>
+// The first result of a thread.
+template <int V>
+__device__ inline Place<int32_t> first_result(const DepthwiseTaps &s, int32_t thread) {
+  const int32_t strip = s.lanes(thread), row = s.strips(strip), set = s.rows(row), plane = s.sets(set),
+                n = s.planes(plane);
+  const int32_t chunk = (set - plane * s.sets.by) * s.lanes.by + thread - strip * s.lanes.by;
+  const int32_t in_row = strip - row * s.strips.by, phase = s.residues(in_row), residue = in_row - phase * s.phases;
+  return {n, chunk * V, plane - n * s.planes.by, row - set * s.rows.by, residue + phase * kTapColumns * s.phases};
+}
+
+// Brings a block's filters into shared memory, tap by tap; where those of a thread are, `chunk` of its channels.
+template <class T, int V>
+__device__ inline const T *stage_taps(const DepthwiseTaps &s, const T *raw, int32_t chunk) {
+  extern __shared__ __align__(16) unsigned char room[];
+  T *const staged = reinterpret_cast<T *>(room);
+  const int32_t thread = static_cast<int32_t>(blockIdx.x) * kTapThreads, lane = thread - s.lanes(thread) * s.lanes.by;
+  const int32_t first = first_staged<T, V>(first_result<V>(s, thread).c / V, lane, s.lanes.by);
+  each_raw_weight < V<4 ? V : 4>(
+                        s.filters, raw, first * V, s.filters.staged * V, s.filters.chunks * V,
+                        [&](int32_t tap, int32_t c, T weight) { staged[tap * s.pitch + c] = weight; });
+  __syncthreads();
+  return staged + place_among_staged(s.filters, chunk, first) * V;
+}
+
+template <class T, int V, TapsEnd End, bool Close>
 __global__ void __launch_bounds__(kTapThreads, 4)
     sum_taps(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ DepthwiseTaps s, const T *x,
              const T *weights, T *y) {
   ptx::await_previous();
-  const int32_t i = static_cast<int32_t>(blockIdx.x) * kTapThreads + static_cast<int32_t>(threadIdx.x);
-  if (i >= s.threads) return;
-  const int32_t strip = s.chunks(i), row = s.strips(strip), plane = s.rows(row), n = s.planes(plane);
-  const int32_t in_row = strip - row * s.strips.by, set = s.residues(in_row), residue = in_row - set * s.phases;
-  const Place<int32_t> at = {n, (i - strip * s.chunks.by) * V, plane - n * s.planes.by, row - plane * s.rows.by,
-                             residue + set * kTapColumns * s.phases};
+  constexpr bool kRaw = End == TapsEnd::kPlainOfRaw;
+  const int32_t thread = static_cast<int32_t>(blockIdx.x) * kTapThreads + static_cast<int32_t>(threadIdx.x);
+  if (thread >= s.threads && !kRaw) return;
+  const Place<int32_t> at = first_result<V>(s, kRaw ? min(thread, s.threads - 1) : thread);
+  if constexpr (kRaw) {
+    weights = stage_taps<T, V>(s, weights, at.c / V);
+    if (thread >= s.threads) return; // it has helped
+  } else {
+    weights += at.c;
+  }
   TapSums<V> sums = {};
-  x += s.offset + n * s.image + at.c;
-  weights += at.c;
+  x += s.offset + at.n * s.image + at.c;
   const FirstTap first(s.axis[0], at.d), down(s.axis[1], at.h), across(s.axis[2], at.w);
 #pragma unroll 1
   for (int32_t a = first.tap, d = first.at; a < s.axis[0].taps; a += s.axis[0].tap_step, d += s.axis[0].at_step) {
@@ -168,43 +200,46 @@ __global__ void __launch_bounds__(kTapThreads, 4)
     for (int32_t b = down.tap, h = down.at; b < s.axis[1].taps; b += s.axis[1].tap_step, h += s.axis[1].at_step) {
       if (!is_there(s.axis[1], h)) continue;
       const T *const row = x + d * s.axis[0].stride + h * s.axis[1].stride;
-      const T *const taps = weights + (a * s.axis[1].taps + b) * s.axis[2].taps * s.filters;
+      const T *const taps = weights + (a * s.axis[1].taps + b) * s.axis[2].taps * s.pitch;
       if constexpr (Close)
-        sum_close_row<T, V>(s, row, taps, across, sums);
+        sum_close_row<T, V, kRaw>(s, row, taps, across, sums);
       else
-        sum_row<T, V>(s, row, taps, across, sums);
+        sum_row<T, V, kRaw>(s, row, taps, across, sums);
     }
   }
   if (Close && s.axis[2].at_step < 0) reverse<V>(sums);
-  if constexpr (Plain)
-    store_plain<T, V>(p, s, sums, y, at);
-  else
+  if constexpr (End == TapsEnd::kAny)
     store_any<V>(p, s, sums, y, at);
+  else
+    store_plain<T, V>(p, s, sums, y, at);
 }
 
-template <class T, int V, bool Plain>
+template <class T, int V, TapsEnd End>
 void launch_taps(const Conv<int32_t> &p, const DepthwiseTaps &s, const void *x, const void *weights, void *y,
                  cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(ceil_div(s.threads, kTapThreads));
-  launch_waiting(s.close ? sum_taps<T, V, Plain, true> : sum_taps<T, V, Plain, false>, blocks, kTapThreads, 0, stream,
-                 p, s, static_cast<const T *>(x), static_cast<const T *>(weights), static_cast<T *>(y));
+  launch_waiting(s.close ? sum_taps<T, V, End, true> : sum_taps<T, V, End, false>, blocks, kTapThreads,
+                 static_cast<size_t>(s.filters.room), stream, p, s, static_cast<const T *>(x),
+                 static_cast<const T *>(weights), static_cast<T *>(y));
 }
 
 template <class T, int V>
-TapsLaunch taps_by_ending(bool plain) {
-  return plain ? launch_taps<T, V, true> : launch_taps<T, V, false>;
+TapsLaunch taps_by_ending(TapsEnd end) {
+  return end == TapsEnd::kPlain        ? launch_taps<T, V, TapsEnd::kPlain>
+         : end == TapsEnd::kPlainOfRaw ? launch_taps<T, V, TapsEnd::kPlainOfRaw>
+                                       : launch_taps<T, V, TapsEnd::kAny>;
 }
 
 template <class T>
-TapsLaunch find_taps(int channels, bool plain) {
+TapsLaunch find_taps(int channels, TapsEnd end) {
   if constexpr (sizeof(T) == 2)
-    if (channels == 8) return taps_by_ending<T, 8>(plain);
-  return channels == 4   ? taps_by_ending<T, 4>(plain)
-         : channels == 2 ? taps_by_ending<T, 2>(plain)
-         : channels == 1 ? taps_by_ending<T, 1>(plain)
+    if (channels == 8) return taps_by_ending<T, 8>(end);
+  return channels == 4   ? taps_by_ending<T, 4>(end)
+         : channels == 2 ? taps_by_ending<T, 2>(end)
+         : channels == 1 ? taps_by_ending<T, 1>(end)
                          : nullptr;
 }
 
 } // namespace polyconv::cuda::shared
 
-#define POLYCONV_INSTANCE(T) template shared::TapsLaunch shared::find_taps<T>(int, bool);
+#define POLYCONV_INSTANCE(T) template shared::TapsLaunch shared::find_taps<T>(int, TapsEnd);

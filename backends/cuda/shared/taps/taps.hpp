@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/divider.cuh"
+#include "depthwise/filters.hpp"
 #include "taps/axes.hpp"
 
 namespace polyconv::cuda::shared {
@@ -11,25 +12,29 @@ inline constexpr int kTapThreads = 128;
 inline constexpr int kTapColumns =
     4; // results of a thread: those of a row that meet the same taps, one after the other
 
-// A thread has some channels of a strip of columns; its neighbours have the next channels, then strips, rows, planes,
-// images. Columns of a strip are `phases` apart; strips of the other residues come between.
+// A thread has some channels of a strip of columns; its neighbours have the next channels of a set, then strips, rows,
+// sets of channels, planes, images. One set has all channels, unless blocks stage raw filters: of few channels. Columns
+// of a strip are `phases` apart; strips of the other residues come between.
 struct DepthwiseTaps {
   TapAxis axis[3];
   int32_t offset, image; // of what is read
-  int32_t filters;       // channels of a tap's weights
+  int32_t pitch;         // elements from a tap's weights to the next one's
   int32_t phases;        // of columns
   bool close;            // what a tap of a row reads, its neighbour reads for the next result
-  Divider chunks, strips, rows, planes, residues;
+  Divider lanes, strips, rows, sets, planes, residues; // `lanes`: chunks of channels of a set
+  Filters filters;
   int32_t threads;
   Bounds bounds; // of results that are stored as vectors
 };
 
 using TapsLaunch = void (*)(const Conv<int32_t> &p, const DepthwiseTaps &s, const void *x, const void *weights, void *y,
                             cudaStream_t stream);
-// For so many channels of a thread: `plain`, a bias and bounds at most are between sum and result, which is stored as
-// vectors of the type that is read.
+// How sums end: with a bias and bounds at most between sum and result, which is stored as vectors of the type that is
+// read; likewise, of raw filters; or in any other way.
+enum class TapsEnd { kPlain, kPlainOfRaw, kAny };
+// For so many channels of a thread.
 template <class T>
-TapsLaunch find_taps(int channels, bool plain);
+TapsLaunch find_taps(int channels, TapsEnd end);
 
 inline constexpr const char *kTapNames[] = {"8", "4", "2", "1"}; // channels of a thread
 // Forward or the gradient of data: what the two kernels are made of.

@@ -9,7 +9,7 @@
 #include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/ptx/grid.cuh"
-#include "depthwise/channels.cuh"
+#include "depthwise/filters.cuh"
 #include "windows/cells.hpp"
 
 namespace polyconv::cuda::shared {
@@ -87,19 +87,34 @@ __global__ void __launch_bounds__(kCellThreads, N == 7 ? 2 : 4)
     sum_cells(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Cells s, const T *y, const T *weights,
               T *x) {
   ptx::await_previous();
-  const int32_t i = static_cast<int32_t>(blockIdx.x) * kCellThreads + static_cast<int32_t>(threadIdx.x);
-  if (i >= s.threads) return;
+  const int32_t thread = static_cast<int32_t>(blockIdx.x) * kCellThreads + static_cast<int32_t>(threadIdx.x);
+  const bool raw = s.filters.raw != 0;
+  if (thread >= s.threads && !raw) return;
+  const int32_t i = min(thread, s.threads - 1);
   const int32_t strips = s.chunks(i), stretches = s.strips(strips), n = s.stretches(stretches);
   const int32_t channel = (i - strips * s.chunks.by) * V;
   const int32_t column = s.first[1] + (strips - stretches * s.strips.by) * kCellColumns;
   const int32_t begin = s.first[0] + (stretches - n * s.stretches.by) * s.rows, end = min(begin + s.rows, s.end);
+  extern __shared__ __align__(16) unsigned char room[];
+  T *const filters = reinterpret_cast<T *>(room);
+  const int32_t lane = static_cast<int32_t>(blockIdx.x) * kCellThreads % s.chunks.by;
+  const int32_t first = first_staged<T, V>(lane, lane, s.chunks.by);
+  if (raw) stage_filters<T, V>(s.filters, first, weights, filters);
   using Outputs = CellOutputs<T, N, V>;
   Outputs outputs(p, y, n, channel, column);
   outputs.load(begin - (Outputs::kReach - 1));
   float w[N * N][V];
+  if (raw) {
+    await_copies();
+    __syncthreads();
+    if (thread >= s.threads) return; // it has helped
+    const int32_t place = place_among_staged(s.filters, channel / V, first);
+    load_staged<T, N * N, V>(s.filters, filters + place * (N * N * V), w);
+  } else {
 #pragma unroll
-  for (int tap = 0; tap < N * N; ++tap)
-    unpack<T>(__ldg(reinterpret_cast<const Channels<T, V> *>(weights + tap * p.weights.size[0] + channel)), w[tap]);
+    for (int tap = 0; tap < N * N; ++tap)
+      unpack<T>(__ldg(reinterpret_cast<const Channels<T, V> *>(weights + tap * p.weights.size[0] + channel)), w[tap]);
+  }
 #pragma unroll 1
   for (int32_t row = begin - (Outputs::kReach - 1); row < end; ++row) {
     outputs.take();
@@ -133,8 +148,9 @@ __global__ void __launch_bounds__(kCellThreads, N == 7 ? 2 : 4)
 template <class T, int N, int V>
 void launch_cells(const Conv<int32_t> &p, const Cells &s, const void *y, const void *weights, void *x,
                   cudaStream_t stream) {
-  launch_waiting(sum_cells<T, N, V>, static_cast<unsigned>(ceil_div(s.threads, kCellThreads)), kCellThreads, 0, stream,
-                 p, s, static_cast<const T *>(y), static_cast<const T *>(weights), static_cast<T *>(x));
+  launch_waiting(sum_cells<T, N, V>, static_cast<unsigned>(ceil_div(s.threads, kCellThreads)), kCellThreads,
+                 static_cast<size_t>(s.filters.room), stream, p, s, static_cast<const T *>(y),
+                 static_cast<const T *>(weights), static_cast<T *>(x));
 }
 
 template <class T, int N>

@@ -5,6 +5,7 @@
 
 #include "common/conv.cuh"
 #include "common/divider.cuh"
+#include "depthwise/filters.hpp"
 
 namespace polyconv::cuda::shared {
 
@@ -19,6 +20,7 @@ struct Cells {
   int32_t first[2]; // row and column of the first cell
   int32_t end;      // behind the last row
   int32_t threads;
+  Filters filters;
 };
 
 using CellsLaunch = void (*)(const Conv<int32_t> &p, const Cells &cells, const void *y, const void *weights, void *x,

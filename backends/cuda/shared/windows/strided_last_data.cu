@@ -5,7 +5,7 @@
 // Floor: one read of the output's gradient and one write of the input's.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/host.hpp"
-#include "depthwise/channels.cuh"
+#include "depthwise/filters.cuh"
 #include "windows/cells.hpp"
 
 namespace polyconv::cuda {
@@ -16,6 +16,7 @@ using namespace shared;
 constexpr int kChannels[] = {4, 2, 1};
 constexpr const char *kNames[] = {"4", "2", "1"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
+constexpr double kStagingUs = 0.3; // raw filters, of a block
 constexpr int64_t kWantedThreads = int64_t{kHopperMultiprocessors} * 1536;
 
 CellsLaunch launch_for(const polyconv_layer &l, int channels) {
@@ -50,6 +51,20 @@ Cells make_cells(const polyconv_layer &l, int channels) {
   s.chunks = Divider::make(small(chunks)), s.strips = Divider::make(small(strips));
   s.stretches = Divider::make(small(ceil_div(cells[0], rows)));
   return s;
+}
+
+Filters filters_by(const polyconv_layer &l, int channels, const Filters &filters) {
+  const int64_t chunks = ceil_div(l.result.size[1], channels);
+  return share_filters(filters, {chunks, chunks, INT32_MAX, kCellThreads, channels},
+                       static_cast<int32_t>(sdk::type_bytes(l.weights.type)));
+}
+
+// The filters of a request by so many channels, and channel by channel: raw for both or for none.
+Filters filters_for(const polyconv_request &request, int channels) {
+  const Filters filters = filters_of(request);
+  for (const int each : {channels, 1})
+    if (filters_by(*request.layers[0], each, filters).raw == 0) return {};
+  return filters;
 }
 
 // Microseconds: the bytes, or what lanes issue. Fitted to 12 layers on an H200.
@@ -106,7 +121,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes_layer(l, offer) || !takes_no_pooling(l, offer) || !takes_int32(l, offer)) return false;
   if (make_cells(l, 1).threads > INT32_MAX - kCellThreads) return offer.reject("launches less than 2^31 threads");
   if (!offer_config(Ways{l}, kConfigCount, config, offer, kConfigCount - 1)) return false;
-  offer.set_weights(0, taps_format(l), sdk::elements(l.weights) * sdk::type_bytes(l.weights.type));
+  offer_filters(request, filters_for(request, kChannels[offer.config]), kStagingUs, taps_format(l),
+                sdk::elements(l.weights) * sdk::type_bytes(l.weights.type), offer);
   return true;
 }
 
@@ -115,8 +131,12 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 class StridedLastData final : public CudaInstance {
  public:
   StridedLastData(const polyconv_request &request, int config) : CudaInstance(request), vector_(kChannels[config]) {
-    for (const int channels : {vector_, 1})
-      ways_[channels == 1 ? 1 : 0] = {launch_for(layer_, channels), make_cells(layer_, channels)};
+    const Filters filters = filters_for(request, vector_);
+    for (const int channels : {vector_, 1}) {
+      Way &way = ways_[channels == 1 ? 1 : 0];
+      way = {launch_for(layer_, channels), make_cells(layer_, channels)};
+      way.cells.filters = filters_by(layer_, channels, filters);
+    }
   }
 
  private:

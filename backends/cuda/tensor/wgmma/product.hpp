@@ -168,7 +168,6 @@ WeightsWay weights_way(const polyconv_request &request, bool takes_across);
 constexpr bool takes_across(const Shape &shape) {
   return shape.row == 128 && shape.parts == 1 && shape.channels % 64 == 0;
 }
-inline constexpr double kPackingUs = 3; // of new weights, ahead of a run
 void offer_weights(const polyconv_request &request, WeightsWay way, sdk::Offer &offer);
 // Weights across: the element that lies first, and whether that is of the last tap.
 struct AcrossBegin {

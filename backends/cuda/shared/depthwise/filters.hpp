@@ -1,0 +1,102 @@
+// filters.hpp - the weights of depthwise layers, one filter a channel, as kernels that go from tap to tap want them:
+// packed, every channel's by taps; or, where they are new in every run, raw, of which each block brings those of its
+// channels into shared memory: they are few, and packing is a launch of its own and memory beside the weights.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/conv.cuh"
+#include "common/divider.cuh"
+#include "common/instance.hpp"
+#include "common/machine.hpp"
+#include "common/numbers.hpp"
+
+namespace polyconv::cuda::shared {
+
+// Raw filters lie one behind the other. Threads have chunks of some channels; a block has those of `staged` chunks,
+// after the last channel's the first one's.
+struct Filters {
+  int32_t raw = 0;      // 0: they are packed, and the rest counts for nothing
+  int32_t first = 0;    // element at which the first filter begins
+  int32_t reversed = 0; // 1: a filter begins with its last tap
+  Divider taps;         // of a filter
+  int32_t chunks = 0, staged = 0;
+  int32_t room = 0; // bytes that those take
+};
+
+// What filters may take beside 48 KiB that a kernel has for good, of kLentShared.
+inline constexpr int32_t kFilterRoom = 48 << 10;
+
+inline bool begins_with_last_tap(const polyconv_tensor &w) {
+  for (int axis = 2; axis < 5; ++axis)
+    if (w.size[axis] > 1) return w.stride[axis] < 0;
+  return false;
+}
+
+// Whether filters lie one behind the other, from the first tap to the last or the other way round.
+inline bool are_in_a_row(const polyconv_tensor &w) {
+  const int64_t next = begins_with_last_tap(w) ? -1 : 1;
+  int64_t taps = 1;
+  for (int axis = 4; axis >= 2; --axis) {
+    if (w.size[axis] > 1 && w.stride[axis] != next * taps) return false;
+    taps *= w.size[axis];
+  }
+  return w.size[1] == 1 && (w.size[0] == 1 || w.stride[0] == taps);
+}
+
+// Those of a layer, of which nothing is known yet about blocks.
+inline Filters filters_of(const polyconv_request &request) {
+  const polyconv_tensor &w = request.layers[0]->weights;
+  Filters f;
+  if (!sdk::has_new_weights(*request.policy) || !are_in_a_row(w)) return f;
+  if (sdk::elements(w) * sdk::type_bytes(w.type) > INT32_MAX) return f;
+  if (block_shared_bytes(request.policy->device_index) < kLentShared) return f;
+  const auto taps = static_cast<int32_t>(sdk::taps(*request.layers[0]));
+  f.raw = 1, f.taps = Divider::make(taps), f.reversed = begins_with_last_tap(w) ? 1 : 0;
+  f.first = static_cast<int32_t>(w.offset) - (f.reversed != 0 ? taps - 1 : 0);
+  return f;
+}
+
+// How blocks of neighbouring threads share a layer out: `lanes` threads have chunks one behind the other, and so have
+// the next ones, so that `sharing` of them have the same; then come the chunks behind those.
+struct ChunkOrder {
+  int64_t chunks, lanes, sharing;
+  int32_t threads, channels; // of a block, of a chunk
+};
+
+// The chunks that a block stages. Where its lanes are not all of them, it begins with one that 16 bytes begin with.
+inline int32_t staged_chunks(const ChunkOrder &order, int32_t chunk_bytes) {
+  int64_t staged = order.threads + 16 / chunk_bytes;
+  if (order.lanes < order.threads) {
+    const int64_t set = order.lanes * order.sharing, across = ceil_div(order.threads - 1, set) + 1;
+    staged = order.lanes * (set % order.threads == 0 ? 1 : order.threads % set == 0 ? order.threads / set : across);
+  }
+  return static_cast<int32_t>(std::min(staged, order.chunks));
+}
+
+// Filters as blocks share them; packed ones where a block's take too much room. `pad`: bytes between taps, where they
+// are staged tap by tap.
+inline Filters share_filters(Filters f, const ChunkOrder &order, int32_t item, int32_t pad = 0) {
+  if (f.raw == 0) return f;
+  f.chunks = small(order.chunks), f.staged = staged_chunks(order, order.channels * item);
+  const int64_t room = (int64_t{f.staged} * order.channels * item + pad) * f.taps.by;
+  return room <= kFilterRoom ? (f.room = static_cast<int32_t>(room), f) : Filters{};
+}
+
+// The format of weights that pack_taps (filters.cuh) leaves.
+inline const char *taps_format(const polyconv_layer &l) {
+  return l.weights.type == POLYCONV_F32 ? "cuda_taps_channels_32:1" : "cuda_taps_channels_16:1";
+}
+
+// What a kernel asks of the weights, and what that takes: `raw_us` to stage raw ones.
+inline void offer_filters(const polyconv_request &request, const Filters &f, double raw_us, const char *format,
+                          int64_t packed_bytes, sdk::Offer &offer) {
+  if (f.raw != 0) {
+    offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
+    offer.estimate_us += raw_us;
+    return;
+  }
+  offer.set_weights(0, format, packed_bytes);
+  if (sdk::has_new_weights(*request.policy)) offer.estimate_us += kPackingUs;
+}
+
+} // namespace polyconv::cuda::shared
