@@ -192,6 +192,7 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
            Way{"cuda-shared/depthwise_patches@32", "fwd:n8,c32,k32,g32,i12x12x12,f3x3x3,p1:nhwc:krsc:bf16", "raw", 1},
            Way{"cuda-shared/depthwise_patches_data@64", "bwd_d:n8,c64,k64,g64,i12x12x12,f3x3x3,p1:nhwc:f16", "raw", 1},
            Way{"cuda-shared/depthwise_taps@8", "fwd:n2,c512,k512,g512,i32x32,f3x3,p24,d24:nhwc:krsc:f16", "raw", 1},
+           Way{"cuda-shared/depthwise_taps@8", "fwd:n2,c512,k512,g512,i32x32,f1x1:nhwc:krsc:f16", "raw", 1},
            Way{"cuda-shared/depthwise_taps@4", "fwd:n32,c2816,k2816,g2816,i7x7,f9x9,p4:nhwc:krsc:f16",
                "cuda_taps_channels_16:1", 2},
            Way{"cuda-shared/depthwise_taps_data@2", "bwd_d:n2,c50,k50,g50,i14x14,f3x3,s2,p1:nhwc", "raw", 1},

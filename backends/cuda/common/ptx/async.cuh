@@ -76,6 +76,16 @@ __device__ inline void copy_async(void *to, const void *from, bool inside) {
 #endif
 }
 
+// Likewise, kept in the first cache: of what other blocks of a multiprocessor copy too.
+template <int Bytes>
+__device__ inline void copy_async_or_zero(void *to, const void *from, uint32_t inside) {
+#if __CUDA_ARCH__ >= 800
+  copy_async_or_zero<Bytes>(static_cast<uint32_t>(__cvta_generic_to_shared(to)), from, inside);
+#else
+  copy_async<Bytes>(to, from, inside != 0);
+#endif
+}
+
 __device__ inline void await_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");

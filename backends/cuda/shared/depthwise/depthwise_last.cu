@@ -25,7 +25,6 @@ constexpr Config kConfigs[] = {{2, 4}, {2, 7}, {4, 2}, {4, 4}, {4, 7}, {8, 2}, {
 constexpr const char *kNames[] = {"2x4", "2x7", "4x2", "4x4", "4x7", "8x2", "1x7", "1x4"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
 constexpr Config kElements = {1, 4}; // takes every layer
-constexpr double kStagingUs = 0.3;   // raw filters, of a block
 
 MarchInstance instance_for(const polyconv_layer &l, const MarchShape &shape) {
   const auto find = of_type(l.input.type, [](auto t) { return march_by_filter<decltype(t)>; });
@@ -78,6 +77,7 @@ March begin_march(const polyconv_layer &l, const MarchShape &shape, const Filter
   March m = {};
   m.lanes = Divider::make(static_cast<int32_t>(lanes)), m.sets = Divider::make(static_cast<int32_t>(chunks / lanes));
   m.strips = Divider::make(static_cast<int32_t>(strips));
+  m.filters.in_place = filters.in_place;
   if (shape.plain)
     m.filters = share_filters(filters, {chunks, lanes, strips, kMarchThreads, shape.channels}, item_of(l));
   return m;
@@ -117,7 +117,7 @@ Filters filters_for(const polyconv_request &request, const Config &config) {
   const polyconv_layer &l = *request.layers[0];
   const Filters filters = filters_of(request);
   for (const Config &each : {config, kElements})
-    if (begin_march(l, shape_of(l, each), filters).filters.raw == 0) return {};
+    if (!filters.in_place && begin_march(l, shape_of(l, each), filters).filters.raw == 0) return {};
   return filters;
 }
 
@@ -154,9 +154,12 @@ class Marches final : public CudaInstance {
   }
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    const Filters &filters = ways_[0].march.filters;
+    const void *const weights = weights_of(layer_, filters, a.weights[0]);
     const bool results = ways_[0].march.vectors == 0 || aligned(a.output, vector_);
-    const Way &way = ways_[aligned(a.input, vector_) && results ? 0 : 1];
-    way.instance.launch(Conv<int32_t>(layer_, a), way.march, a.input, a.weights[0], a.output, stream);
+    const bool vectors = aligned(a.input, vector_) && (!filters.in_place || aligned(weights, vector_));
+    const Way &way = ways_[vectors && results ? 0 : 1];
+    way.instance.launch(Conv<int32_t>(layer_, a), way.march, a.input, weights, a.output, stream);
   }
 
   const int vector_; // bytes

@@ -19,7 +19,6 @@ constexpr int32_t kChunks[] = {8, 4, 2, 1};
 constexpr const char *kNames[] = {"128", "64", "32", "16"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
 constexpr int kBlocksTogether = 2;
-constexpr double kStagingUs = 0.3; // raw filters, of a block
 
 int32_t vector_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 8;
@@ -67,6 +66,12 @@ double patch_clocks(const polyconv_layer &l, const DepthwisePatches &p) {
 bool fits(DepthwisePatches *p) {
   return p->patches.positions <= kLentShared / 16 && p->patches.all_taps() <= kLentShared / 16 &&
          p->shared_bytes() <= kLentShared;
+}
+
+// Raw filters that blocks stage; f32 is made of others by packing.
+Filters staged_filters(const polyconv_request &request) {
+  const Filters filters = filters_of(request);
+  return filters.in_place ? Filters{} : filters;
 }
 
 DepthwisePatches make_product(const polyconv_layer &l, int config, const Filters &filters) {
@@ -121,7 +126,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const Filters filters = filters_of(request);
+  const Filters filters = staged_filters(request);
   if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, c, filters); }))
     return offer.reject("holds no patch of this window and its weights in the shared memory of a block");
   offer_filters(request, filters, kStagingUs, "cuda_taps_channels_as_f32:1", sdk::elements(l.weights) * 4, offer);
@@ -134,7 +139,7 @@ class DepthwiseByPatches final : public CudaInstance {
  public:
   DepthwiseByPatches(const polyconv_request &request, int config)
       : CudaInstance(request),
-        product_(make_product(layer_, config, filters_of(request))),
+        product_(make_product(layer_, config, staged_filters(request))),
         launcher_(launcher_for(layer_)) {
     const DeviceScope scope(device_);
     launcher_.prepare();

@@ -23,8 +23,8 @@ __device__ inline int32_t place_among_staged(const Filters &f, int32_t chunk, in
   return chunk < first ? chunk - first + f.chunks : chunk - first;
 }
 
-// Begins to copy the filters of a block's chunks, as they lie; a group of copies of its own. They are there once every
-// thread has awaited that group and all have met.
+// Begins to copy the filters of a block's chunks, as they lie. They are there once every thread has awaited its copies
+// and all have met.
 template <class T, int channels>
 __device__ inline void stage_filters(const Filters &f, int32_t first, const T *raw, T *staged) {
   const uint32_t chunk = f.taps.by * channels * uint32_t{sizeof(T)}; // bytes of its filters
@@ -36,7 +36,7 @@ __device__ inline void stage_filters(const Filters &f, int32_t first, const T *r
       const uint32_t at = begin + i < all ? begin + i : begin + i - all;
       char *const to = reinterpret_cast<char *>(staged) + i;
       if constexpr (kWord >= 4)
-        copy_async<kWord>(to, from + at, true);
+        copy_async_or_zero<kWord>(to, from + at, 1);
       else
         *reinterpret_cast<decltype(word) *>(to) = *reinterpret_cast<const decltype(word) *>(from + at);
     }
@@ -48,7 +48,6 @@ __device__ inline void stage_filters(const Filters &f, int32_t first, const T *r
     copy(uint32_t{});
   else
     copy(uint16_t{});
-  commit_copies();
 }
 
 // The filters of a thread's channels, which begin at `staged`, by taps.

@@ -1,6 +1,7 @@
 // filters.hpp - the weights of depthwise layers, one filter a channel, as kernels that go from tap to tap want them:
-// packed, every channel's by taps; or, where they are new in every run, raw, of which each block brings those of its
-// channels into shared memory: they are few, and packing is a launch of its own and memory beside the weights.
+// packed, every channel's by taps; in place, where they lie so; or, where they are new in every run, raw, of which each
+// block brings those of its channels into shared memory: they are few, and packing is a launch of its own and memory
+// beside the weights.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,16 +16,18 @@ namespace polyconv::cuda::shared {
 // Raw filters lie one behind the other. Threads have chunks of some channels; a block has those of `staged` chunks,
 // after the last channel's the first one's.
 struct Filters {
-  int32_t raw = 0;      // 0: they are packed, and the rest counts for nothing
-  int32_t first = 0;    // element at which the first filter begins
-  int32_t reversed = 0; // 1: a filter begins with its last tap
-  Divider taps;         // of a filter
+  bool in_place = false; // they lie as packed ones do
+  int32_t raw = 0;       // 1: they are staged; else the rest counts for nothing
+  int32_t first = 0;     // element at which the first filter begins
+  int32_t reversed = 0;  // 1: a filter begins with its last tap
+  Divider taps;          // of a filter
   int32_t chunks = 0, staged = 0;
   int32_t room = 0; // bytes that those take
 };
 
 // What filters may take beside 48 KiB that a kernel has for good, of kLentShared.
 inline constexpr int32_t kFilterRoom = 48 << 10;
+inline constexpr double kStagingUs = 0.25; // that a kernel takes longer
 
 inline bool begins_with_last_tap(const polyconv_tensor &w) {
   for (int axis = 2; axis < 5; ++axis)
@@ -43,10 +46,21 @@ inline bool are_in_a_row(const polyconv_tensor &w) {
   return w.size[1] == 1 && (w.size[0] == 1 || w.stride[0] == taps);
 }
 
+// Whether every channel's lie by taps already, as those of one tap do.
+inline bool are_tap_by_tap(const polyconv_tensor &w) {
+  int64_t next = w.size[0];
+  for (int axis = 4; axis >= 2; --axis) {
+    if (w.size[axis] > 1 && w.stride[axis] != next) return false;
+    next *= w.size[axis];
+  }
+  return w.size[1] == 1 && (w.size[0] == 1 || w.stride[0] == 1);
+}
+
 // Those of a layer, of which nothing is known yet about blocks.
 inline Filters filters_of(const polyconv_request &request) {
   const polyconv_tensor &w = request.layers[0]->weights;
   Filters f;
+  if ((f.in_place = are_tap_by_tap(w))) return f;
   if (!sdk::has_new_weights(*request.policy) || !are_in_a_row(w)) return f;
   if (sdk::elements(w) * sdk::type_bytes(w.type) > INT32_MAX) return f;
   if (block_shared_bytes(request.policy->device_index) < kLentShared) return f;
@@ -82,6 +96,11 @@ inline Filters share_filters(Filters f, const ChunkOrder &order, int32_t item, i
   return room <= kFilterRoom ? (f.room = static_cast<int32_t>(room), f) : Filters{};
 }
 
+// What a kernel reads that goes from tap to tap, or stages.
+inline const void *weights_of(const polyconv_layer &l, const Filters &f, const void *weights) {
+  return f.in_place ? begin_of(l.weights, weights) : weights;
+}
+
 // The format of weights that pack_taps (filters.cuh) leaves.
 inline const char *taps_format(const polyconv_layer &l) {
   return l.weights.type == POLYCONV_F32 ? "cuda_taps_channels_32:1" : "cuda_taps_channels_16:1";
@@ -90,9 +109,9 @@ inline const char *taps_format(const polyconv_layer &l) {
 // What a kernel asks of the weights, and what that takes: `raw_us` to stage raw ones.
 inline void offer_filters(const polyconv_request &request, const Filters &f, double raw_us, const char *format,
                           int64_t packed_bytes, sdk::Offer &offer) {
-  if (f.raw != 0) {
+  if (f.raw != 0 || f.in_place) {
     offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
-    offer.estimate_us += raw_us;
+    offer.estimate_us += f.raw != 0 ? raw_us : 0;
     return;
   }
   offer.set_weights(0, format, packed_bytes);

@@ -17,16 +17,6 @@
 
 namespace polyconv::cuda::shared {
 
-// Starts copying, or writes zeros where not `inside`.
-template <int bytes>
-__device__ inline void copy_or_zero(void *to, const void *from, uint32_t inside) {
-#if __CUDA_ARCH__ >= 800
-  copy_async_or_zero<bytes>(static_cast<uint32_t>(__cvta_generic_to_shared(to)), from, inside);
-#else
-  copy_async<bytes>(to, from, inside != 0);
-#endif
-}
-
 // Rows of inputs under a strip, `step` of them at a time, with zeros where there is padding: copied ahead of time into
 // a ring of the thread's own places in shared memory, so that nobody waits for anybody.
 template <class T, int n, int step, int channels, int columns, int ahead>
@@ -75,7 +65,7 @@ class Rows {
         Word *const to = ring_ + write_ + (e * kWidth + j) * kMarchThreads;
         const char *const from = from_ + int64_t{pixel_} * j;
         if constexpr (sizeof(Word) >= 4)
-          copy_or_zero<sizeof(Word)>(to, from, inside & 1u << j);
+          copy_async_or_zero<sizeof(Word)>(to, from, inside & 1u << j);
         else
           *to = inside >> j & 1 ? __ldg(reinterpret_cast<const Word *>(from)) : Word{};
       }
@@ -233,17 +223,17 @@ __global__ void __launch_bounds__(kMarchThreads, plain ? 1 : 4)
   Place<int32_t> at = first_output<channels, columns>(m, min(thread, m.threads - 1));
   const int32_t outputs = min(m.rows, p.output.size[3] - at.h);
 
-  extern __shared__ __align__(16) unsigned char room[];
-  T *const filters = reinterpret_cast<T *>(room);
-  const int32_t first = raw ? first_filters<T, channels>(m) : 0;
-  if (raw) stage_filters<T, channels>(m.filters, first, weights, filters);
   using Input = Rows<T, n, step, channels, columns, ahead>;
   __shared__ Channels<T, channels> ring[Input::kSlots * Input::kSlot];
   Input input(p, x, ring, Place<int32_t>{at.n, at.c, 0, at.h * step - p.pad[1], at.w * step - p.pad[2]},
               (outputs - 1) * step + n);
   float w[n * n][channels];
   if (raw) {
-    await_groups<ahead>(); // rows are on their way
+    extern __shared__ __align__(16) unsigned char room[];
+    T *const filters = reinterpret_cast<T *>(room);
+    const int32_t first = first_filters<T, channels>(m);
+    stage_filters<T, channels>(m.filters, first, weights, filters);
+    await_copies();
     __syncthreads();
     if (thread >= m.threads) return; // it has helped
     const int32_t place = place_among_staged(m.filters, at.c / channels, first);

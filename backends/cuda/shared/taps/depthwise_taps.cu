@@ -48,7 +48,7 @@ DepthwiseTaps make_taps(const polyconv_layer &l, int channels, const Filters &fi
   s.lanes = Divider::make(small(lanes)), s.sets = Divider::make(small(chunks / lanes));
   s.strips = Divider::make(small(strips)), s.rows = Divider::make(small(size[3]));
   s.planes = Divider::make(small(size[2])), s.residues = Divider::make(s.phases);
-  s.pitch = small(l.weights.size[0]);
+  s.pitch = small(l.weights.size[0]), s.filters.in_place = filters.in_place;
   if (is_plain(l, channels)) { // an odd number of vectors from tap to tap: fewer words of the same bank
     s.filters = share_filters(filters, {chunks, lanes, strips * size[3], kTapThreads, channels}, item, channels * item);
     if (s.filters.raw != 0) s.pitch = (s.filters.staged | 1) * channels;
@@ -121,13 +121,14 @@ bool takes(int32_t direction, const polyconv_request &request, sdk::Offer &offer
 // Microseconds to stage raw filters: what lanes issue.
 double staging_us(const DepthwiseTaps &s, int channels) {
   const double weights = real(s.filters.staged) * channels * s.filters.taps.by / kTapThreads; // of a thread
-  return 0.3 + real(s.threads) * weights * 14 / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.6);
+  return kStagingUs + real(s.threads) * weights * 14 / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.6);
 }
 
 // The filters of a request by so many channels, and channel by channel: raw for both or for none, and not where packing
 // them costs less.
 Filters filters_for(const polyconv_request &request, int channels, double *us = nullptr) {
   const Filters filters = filters_of(request);
+  if (filters.in_place) return filters;
   double staging = 0;
   for (const int each : {1, channels}) {
     const DepthwiseTaps s = make_taps(*request.layers[0], each, filters);
@@ -164,9 +165,12 @@ class TapByTap final : public CudaInstance {
     const void *const source = forward ? a.input : a.output;
     void *const result = forward ? a.output : a.input;
     const int64_t bytes = vector_ * sdk::type_bytes(source_of(layer_).type);
-    const bool vectors = aligned(source, bytes) && (!is_plain(layer_, vector_) || aligned(result, bytes));
+    const Filters &filters = ways_[0].taps.filters;
+    const void *const weights = weights_of(layer_, filters, a.weights[0]);
+    const bool vectors = aligned(source, bytes) && (!filters.in_place || aligned(weights, bytes)) &&
+                         (!is_plain(layer_, vector_) || aligned(result, bytes));
     const Way &way = ways_[vectors ? 0 : 1];
-    way.launch(Conv<int32_t>(layer_, a), way.taps, source, a.weights[0], result, stream);
+    way.launch(Conv<int32_t>(layer_, a), way.taps, source, weights, result, stream);
   }
 
   const int vector_;

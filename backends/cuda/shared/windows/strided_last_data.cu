@@ -16,7 +16,6 @@ using namespace shared;
 constexpr int kChannels[] = {4, 2, 1};
 constexpr const char *kNames[] = {"4", "2", "1"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
-constexpr double kStagingUs = 0.3; // raw filters, of a block
 constexpr int64_t kWantedThreads = int64_t{kHopperMultiprocessors} * 1536;
 
 CellsLaunch launch_for(const polyconv_layer &l, int channels) {
@@ -63,7 +62,7 @@ Filters filters_by(const polyconv_layer &l, int channels, const Filters &filters
 Filters filters_for(const polyconv_request &request, int channels) {
   const Filters filters = filters_of(request);
   for (const int each : {channels, 1})
-    if (filters_by(*request.layers[0], each, filters).raw == 0) return {};
+    if (!filters.in_place && filters_by(*request.layers[0], each, filters).raw == 0) return {};
   return filters;
 }
 
@@ -148,9 +147,12 @@ class StridedLastData final : public CudaInstance {
   void pack_on(const void *raw, void *packed, cudaStream_t stream) override { pack_taps(layer_, raw, packed, stream); }
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const int64_t bytes = vector_ * sdk::type_bytes(layer_.output.type);
-    const bool vectors = vector_ > 1 && aligned(a.output, bytes) && aligned(a.input, bytes);
+    const Filters &filters = ways_[1].cells.filters;
+    const void *const weights = weights_of(layer_, filters, a.weights[0]);
+    const bool vectors = vector_ > 1 && aligned(a.output, bytes) && aligned(a.input, bytes) &&
+                         (!filters.in_place || aligned(weights, bytes));
     const Way &way = ways_[vectors ? 0 : 1];
-    way.launch(Conv<int32_t>(layer_, a), way.cells, a.output, a.weights[0], a.input, stream);
+    way.launch(Conv<int32_t>(layer_, a), way.cells, a.output, weights, a.input, stream);
   }
 
   const int vector_;
