@@ -77,6 +77,12 @@ struct ChunkOrder {
   int32_t threads, channels; // of a block, of a chunk
 };
 
+// Lanes of those that order threads for the filters' sake: a line of channels where blocks stage raw ones, else all.
+inline int64_t lanes_by(const Filters &f, int64_t chunks, int64_t chunk_bytes) {
+  const int64_t line = 128 / chunk_bytes;
+  return f.raw != 0 && chunks % line == 0 ? line : chunks;
+}
+
 // The chunks that a block stages. Where its lanes are not all of them, it begins with one that 16 bytes begin with.
 inline int32_t staged_chunks(const ChunkOrder &order, int32_t chunk_bytes) {
   int64_t staged = order.threads + 16 / chunk_bytes;

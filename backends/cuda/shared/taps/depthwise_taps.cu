@@ -26,12 +26,6 @@ bool is_plain(const polyconv_layer &l, int channels) {
   return only_bounds(l) && in_vectors(l.result, channels);
 }
 
-// Chunks of a set: with raw filters those of a line, for which a block has room; else all.
-int64_t lanes_of(int64_t chunks, int64_t chunk_bytes, const Filters &filters) {
-  const int64_t line = 128 / chunk_bytes;
-  return filters.raw != 0 && chunks % line == 0 ? line : chunks;
-}
-
 DepthwiseTaps make_taps(const polyconv_layer &l, int channels, const Filters &filters = {}) {
   DepthwiseTaps s = {};
   for (int axis = 0; axis < 3; ++axis) s.axis[axis] = axis_of(l, axis);
@@ -44,7 +38,7 @@ DepthwiseTaps make_taps(const polyconv_layer &l, int channels, const Filters &fi
   const int64_t threads = size[0] * size[2] * size[3] * strips * chunks;
   s.threads = small(std::min<int64_t>(threads, INT32_MAX));
   const auto item = static_cast<int32_t>(sdk::type_bytes(l.weights.type));
-  const int64_t lanes = lanes_of(chunks, int64_t{channels} * item, filters);
+  const int64_t lanes = lanes_by(filters, chunks, int64_t{channels} * item);
   s.lanes = Divider::make(small(lanes)), s.sets = Divider::make(small(chunks / lanes));
   s.strips = Divider::make(small(strips)), s.rows = Divider::make(small(size[3]));
   s.planes = Divider::make(small(size[2])), s.residues = Divider::make(s.phases);

@@ -82,6 +82,18 @@ class CellOutputs {
   float v_[kReach][kWidth][V] = {};
 };
 
+// Chunk of channels, strip, stretch and image of a thread.
+struct CellPlace {
+  int32_t chunk, strip, stretch, n;
+
+  __device__ CellPlace(const Cells &s, int32_t thread) {
+    const int32_t strips = s.lanes(thread), stretches = s.strips(strips), sets = s.stretches(stretches);
+    n = s.sets(sets);
+    strip = strips - stretches * s.strips.by, stretch = stretches - sets * s.stretches.by;
+    chunk = (sets - n * s.sets.by) * s.lanes.by + thread - strips * s.lanes.by;
+  }
+};
+
 template <class T, int N, int V>
 __global__ void __launch_bounds__(kCellThreads, N == 7 ? 2 : 4)
     sum_cells(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Cells s, const T *y, const T *weights,
@@ -90,25 +102,24 @@ __global__ void __launch_bounds__(kCellThreads, N == 7 ? 2 : 4)
   const int32_t thread = static_cast<int32_t>(blockIdx.x) * kCellThreads + static_cast<int32_t>(threadIdx.x);
   const bool raw = s.filters.raw != 0;
   if (thread >= s.threads && !raw) return;
-  const int32_t i = min(thread, s.threads - 1);
-  const int32_t strips = s.chunks(i), stretches = s.strips(strips), n = s.stretches(stretches);
-  const int32_t channel = (i - strips * s.chunks.by) * V;
-  const int32_t column = s.first[1] + (strips - stretches * s.strips.by) * kCellColumns;
-  const int32_t begin = s.first[0] + (stretches - n * s.stretches.by) * s.rows, end = min(begin + s.rows, s.end);
-  extern __shared__ __align__(16) unsigned char room[];
-  T *const filters = reinterpret_cast<T *>(room);
-  const int32_t lane = static_cast<int32_t>(blockIdx.x) * kCellThreads % s.chunks.by;
-  const int32_t first = first_staged<T, V>(lane, lane, s.chunks.by);
-  if (raw) stage_filters<T, V>(s.filters, first, weights, filters);
+  const CellPlace at(s, min(thread, s.threads - 1));
+  const int32_t channel = at.chunk * V, n = at.n;
+  const int32_t column = s.first[1] + at.strip * kCellColumns;
+  const int32_t begin = s.first[0] + at.stretch * s.rows, end = min(begin + s.rows, s.end);
   using Outputs = CellOutputs<T, N, V>;
   Outputs outputs(p, y, n, channel, column);
   outputs.load(begin - (Outputs::kReach - 1));
   float w[N * N][V];
   if (raw) {
+    extern __shared__ __align__(16) unsigned char room[];
+    T *const filters = reinterpret_cast<T *>(room);
+    const int32_t block = static_cast<int32_t>(blockIdx.x) * kCellThreads, lane = block - s.lanes(block) * s.lanes.by;
+    const int32_t first = first_staged<T, V>(CellPlace(s, block).chunk, lane, s.lanes.by);
+    stage_filters<T, V>(s.filters, first, weights, filters);
     await_copies();
     __syncthreads();
     if (thread >= s.threads) return; // it has helped
-    const int32_t place = place_among_staged(s.filters, channel / V, first);
+    const int32_t place = place_among_staged(s.filters, at.chunk, first);
     load_staged<T, N * N, V>(s.filters, filters + place * (N * N * V), w);
   } else {
 #pragma unroll

@@ -13,12 +13,13 @@ inline constexpr int kCellThreads = 128;
 inline constexpr int kCellColumns = 2; // cells side by side of a thread
 
 // A thread has some channels of a strip of cells and goes down a stretch of rows of them; its neighbours have the next
-// channels, then strips, stretches, images.
+// channels of a set, then strips, stretches, sets of channels, images. One set has all channels, unless blocks stage
+// raw filters: of few channels.
 struct Cells {
-  Divider chunks, strips, stretches;
-  int32_t rows;     // of a stretch
-  int32_t first[2]; // row and column of the first cell
-  int32_t end;      // behind the last row
+  Divider lanes, strips, stretches, sets; // `lanes`: chunks of channels of a set
+  int32_t rows;                           // of a stretch
+  int32_t first[2];                       // row and column of the first cell
+  int32_t end;                            // behind the last row
   int32_t threads;
   Filters filters;
 };

@@ -32,7 +32,7 @@ bool is_bare_sum(const polyconv_layer &l) {
 // ---------------------------------------------------------------- how a layer is shared out
 
 // Stretches as long as leaves enough threads: the rows above one are loaded once more.
-Cells make_cells(const polyconv_layer &l, int channels) {
+Cells make_cells(const polyconv_layer &l, int channels, const Filters &filters = {}) {
   Cells s = {};
   int64_t cells[2];
   for (int axis = 0; axis < 2; ++axis) {
@@ -47,22 +47,19 @@ Cells make_cells(const polyconv_layer &l, int channels) {
   rows = ceil_div(cells[0], ceil_div(cells[0], rows)); // stretches of the same length
   s.rows = small(rows);
   s.threads = small(std::min<int64_t>(threads(), INT32_MAX));
-  s.chunks = Divider::make(small(chunks)), s.strips = Divider::make(small(strips));
-  s.stretches = Divider::make(small(ceil_div(cells[0], rows)));
+  const auto item = static_cast<int32_t>(sdk::type_bytes(l.weights.type));
+  const int64_t lanes = lanes_by(filters, chunks, int64_t{channels} * item), stretches = ceil_div(cells[0], rows);
+  s.lanes = Divider::make(small(lanes)), s.sets = Divider::make(small(chunks / lanes));
+  s.strips = Divider::make(small(strips)), s.stretches = Divider::make(small(stretches));
+  s.filters = share_filters(filters, {chunks, lanes, strips * stretches, kCellThreads, channels}, item);
   return s;
-}
-
-Filters filters_by(const polyconv_layer &l, int channels, const Filters &filters) {
-  const int64_t chunks = ceil_div(l.result.size[1], channels);
-  return share_filters(filters, {chunks, chunks, INT32_MAX, kCellThreads, channels},
-                       static_cast<int32_t>(sdk::type_bytes(l.weights.type)));
 }
 
 // The filters of a request by so many channels, and channel by channel: raw for both or for none.
 Filters filters_for(const polyconv_request &request, int channels) {
   const Filters filters = filters_of(request);
   for (const int each : {channels, 1})
-    if (!filters.in_place && filters_by(*request.layers[0], each, filters).raw == 0) return {};
+    if (!filters.in_place && make_cells(*request.layers[0], each, filters).filters.raw == 0) return {};
   return filters;
 }
 
@@ -131,11 +128,8 @@ class StridedLastData final : public CudaInstance {
  public:
   StridedLastData(const polyconv_request &request, int config) : CudaInstance(request), vector_(kChannels[config]) {
     const Filters filters = filters_for(request, vector_);
-    for (const int channels : {vector_, 1}) {
-      Way &way = ways_[channels == 1 ? 1 : 0];
-      way = {launch_for(layer_, channels), make_cells(layer_, channels)};
-      way.cells.filters = filters_by(layer_, channels, filters);
-    }
+    for (const int channels : {vector_, 1})
+      ways_[channels == 1 ? 1 : 0] = {launch_for(layer_, channels), make_cells(layer_, channels, filters)};
   }
 
  private:
