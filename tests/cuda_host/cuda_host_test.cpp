@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include "cuda/every_kernel.hpp"
@@ -206,6 +207,20 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
     REQUIRE(planned(device, chain, options));
     CHECK(polyconv::Plan(chain, options, device).weights_format(0) == std::string(way.format));
     CHECK(run(device, chain, options).size() == way.launches);
+  }
+}
+
+TEST_CASE("depthwise weights that lie tap by tap are read where they are, also those that stay") {
+  const polyconv::Device device("cuda:0");
+  for (const char *const kernel : {"cuda-shared/depthwise_last@4x2", "cuda-shared/depthwise_taps@8"}) {
+    const std::string name = kernel; // which options point into
+    std::vector<polyconv::Problem> chain = chain_of("fwd:n2,c64,k64,g64,i14x14,f3x3,p1:nhwc:f16");
+    CHECK(polyconv::Plan(chain, freest(name), device).weights_format(0) == "cuda_taps_channels_16:1");
+    chain[0].has_weights_strides = 1;
+    const int64_t by_taps[] = {1, 1, 3 * 64, 64};
+    std::copy(std::begin(by_taps), std::end(by_taps), chain[0].weights_strides);
+    CHECK(polyconv::Plan(chain, freest(name), device).weights_format(0) == "raw");
+    CHECK(run(device, chain, freest(name)).size() == 1);
   }
 }
 
