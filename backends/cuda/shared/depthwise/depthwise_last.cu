@@ -235,7 +235,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (!takes_no_pooling(l, offer)) return false;
   if (!takes_layer(l, offer) || !offer_config(Ways{l}, kConfigCount, config, offer)) return false;
-  offer_filters(request, filters_for(request, kConfigs[offer.config]), kStagingUs, taps_format(l),
+  offer_filters(request, filters_for(request, kConfigs[offer.config]), staging_us(l), taps_format(l),
                 sdk::elements(l.weights) * item_of(l), offer);
   return true;
 }

@@ -129,7 +129,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const Filters filters = staged_filters(request);
   if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, c, filters); }))
     return offer.reject("holds no patch of this window and its weights in the shared memory of a block");
-  offer_filters(request, filters, kStagingUs, "cuda_taps_channels_as_f32:1", sdk::elements(l.weights) * 4, offer);
+  offer_filters(request, filters, staging_us(l), "cuda_taps_channels_as_f32:1", sdk::elements(l.weights) * 4, offer);
   return true;
 }
 

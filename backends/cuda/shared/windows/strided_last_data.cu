@@ -55,14 +55,6 @@ Cells make_cells(const polyconv_layer &l, int channels, const Filters &filters =
   return s;
 }
 
-// The filters of a request by so many channels, and channel by channel: raw for both or for none.
-Filters filters_for(const polyconv_request &request, int channels) {
-  const Filters filters = filters_of(request);
-  for (const int each : {channels, 1})
-    if (!filters.in_place && make_cells(*request.layers[0], each, filters).filters.raw == 0) return {};
-  return filters;
-}
-
 // Microseconds: the bytes, or what lanes issue. Fitted to 12 layers on an H200.
 double cells_us(const polyconv_layer &l, int channels) {
   const Cells s = make_cells(l, channels);
@@ -79,6 +71,23 @@ double cells_us(const polyconv_layer &l, int channels) {
                        (l.result.type == POLYCONV_F32 ? 4 : 2) * real(sdk::elements(l.result));
   const double moving = bytes / 3.4e6;
   return 3.5 + std::max(summing, moving) + 0.3 * std::min(summing, moving);
+}
+
+// Likewise to stage raw filters, which each block waits for. 10 layers.
+double staging_us(const polyconv_layer &l, int channels) {
+  return 0.3 + 0.1 * cells_us(l, channels);
+}
+
+// The filters of a request by so many channels, and channel by channel: raw for both or for none, and not where packing
+// them costs less.
+Filters filters_for(const polyconv_request &request, int channels) {
+  const polyconv_layer &l = *request.layers[0];
+  const Filters filters = filters_of(request);
+  if (filters.in_place) return filters;
+  if (staging_us(l, channels) >= kPackingUs) return {};
+  for (const int each : {channels, 1})
+    if (make_cells(l, each, filters).filters.raw == 0) return {};
+  return filters;
 }
 
 // ---------------------------------------------------------------- supports
@@ -117,7 +126,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes_layer(l, offer) || !takes_no_pooling(l, offer) || !takes_int32(l, offer)) return false;
   if (make_cells(l, 1).threads > INT32_MAX - kCellThreads) return offer.reject("launches less than 2^31 threads");
   if (!offer_config(Ways{l}, kConfigCount, config, offer, kConfigCount - 1)) return false;
-  offer_filters(request, filters_for(request, kChannels[offer.config]), kStagingUs, taps_format(l),
+  const int channels = kChannels[offer.config];
+  offer_filters(request, filters_for(request, channels), staging_us(l, channels), taps_format(l),
                 sdk::elements(l.weights) * sdk::type_bytes(l.weights.type), offer);
   return true;
 }
