@@ -210,18 +210,27 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
   }
 }
 
-TEST_CASE("depthwise weights that lie tap by tap are read where they are, also those that stay") {
+TEST_CASE("new depthwise weights that lie tap by tap are read where they are, but for parts of a strided gradient") {
   const polyconv::Device device("cuda:0");
-  for (const char *const kernel : {"cuda-shared/depthwise_last@4x2", "cuda-shared/depthwise_taps@8"}) {
-    const std::string name = kernel; // which options point into
-    std::vector<polyconv::Problem> chain = chain_of("fwd:n2,c64,k64,g64,i14x14,f3x3,p1:nhwc:f16");
-    CHECK(polyconv::Plan(chain, freest(name), device).weights_format(0) == "cuda_taps_channels_16:1");
+  const auto by_taps = [&](const std::string &kernel, const char *token, int32_t weights) {
+    std::vector<polyconv::Problem> chain = chain_of(token);
+    const int64_t strides[] = {1, 1, 3 * 64, 64};
     chain[0].has_weights_strides = 1;
-    const int64_t by_taps[] = {1, 1, 3 * 64, 64};
-    std::copy(std::begin(by_taps), std::end(by_taps), chain[0].weights_strides);
-    CHECK(polyconv::Plan(chain, freest(name), device).weights_format(0) == "raw");
-    CHECK(run(device, chain, freest(name)).size() == 1);
+    std::copy(std::begin(strides), std::end(strides), chain[0].weights_strides);
+    polyconv::Options options = freest(kernel);
+    options.dynamic_weights = weights;
+    run(device, chain, options);
+    return polyconv::Plan(chain, options, device).weights_format(0);
+  };
+  const char *const forward = "fwd:n2,c64,k64,g64,i14x14,f3x3,p1:nhwc:f16";
+  for (const char *const kernel : {"cuda-shared/depthwise_last@4x2", "cuda-shared/depthwise_taps@8"}) {
+    CHECK(by_taps(kernel, forward, POLYCONV_WEIGHTS_NEW) == "raw");
+    CHECK(by_taps(kernel, forward, POLYCONV_WEIGHTS_CONSTANT) == "cuda_taps_channels_16:1");
   }
+  CHECK(by_taps("cuda-shared/depthwise_last_data@4x2", "bwd_d:n2,c64,k64,g64,i14x14,f3x3,p1:nhwc:f16",
+                POLYCONV_WEIGHTS_NEW) == "adjoint_cuda_taps_channels_16:1");
+  CHECK(by_taps("cuda-shared/depthwise_patches_data@64", "bwd_d:n2,c64,k64,g64,i14x14,f3x3,s2,p1:nhwc:f16",
+                POLYCONV_WEIGHTS_NEW) == "adjoint_cuda_taps_channels_as_f32:1");
 }
 
 // Where a device does not run all blocks at once, another launch adds what they leave.

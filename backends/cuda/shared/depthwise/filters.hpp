@@ -1,5 +1,5 @@
 // filters.hpp - the weights of depthwise layers, one filter a channel, as kernels that go from tap to tap want them:
-// packed, every channel's by taps; in place, where they lie so; or, where they are new in every run, raw, of which each
+// packed, every channel's by taps; or, where they are new in every run, in place, if they lie so, or raw, of which each
 // block brings those of its channels into shared memory: they are few, and packing is a launch of its own and memory
 // beside the weights.
 // SPDX-License-Identifier: Apache-2.0
@@ -59,8 +59,8 @@ inline bool are_tap_by_tap(const polyconv_tensor &w) {
 inline Filters filters_of(const polyconv_request &request) {
   const polyconv_tensor &w = request.layers[0]->weights;
   Filters f;
-  if ((f.in_place = are_tap_by_tap(w))) return f;
-  if (!sdk::has_new_weights(*request.policy) || !are_in_a_row(w)) return f;
+  if (!sdk::has_new_weights(*request.policy)) return f; // so that parts of a strided gradient are all packed
+  if ((f.in_place = are_tap_by_tap(w)) || !are_in_a_row(w)) return f;
   const int64_t bytes = sdk::elements(w) * sdk::type_bytes(w.type);
   if (bytes > INT32_MAX || bytes % 4 != 0) return f; // two bytes at a time take longer than packing
   if (block_shared_bytes(request.policy->device_index) < kLentShared) return f;
