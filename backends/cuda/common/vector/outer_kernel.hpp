@@ -21,7 +21,9 @@ template <class Side>
 class OuterInstance final : public CudaInstance {
  public:
   OuterInstance(const polyconv_request &request, int config)
-      : CudaInstance(request), product_(make(layer_, config)), launcher_(Side::launcher(layer_.input.type, config)) {}
+      : CudaInstance(request),
+        product_(make(layer_, config)),
+        launcher_(launcher_on(device_, layer_.input.type, config)) {}
 
   static OuterProduct make(const polyconv_layer &l, int config) {
     VectorLayer v;
@@ -35,6 +37,11 @@ class OuterInstance final : public CudaInstance {
     set_pointers(layer_, a, &p);
     launcher_(p, early_, stream);
     bias_gradient(layer_, a, a.workspace, stream);
+  }
+
+  static OuterLauncher launcher_on(int device, int32_t type, int config) {
+    const DeviceScope scope(device); // it may ask for shared memory
+    return Side::launcher(type, config);
   }
 
   const OuterProduct product_;

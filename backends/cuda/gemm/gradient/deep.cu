@@ -20,6 +20,8 @@ GradientLauncher gradient_deep(int tile, Runs runs) {
     case kGradient128x64: return by_runs<DeepTile<128, 64, 8, 2, 3> >(runs);
     case kGradient128x32: return by_runs<DeepTile<128, 32, 8, 4, 2> >(runs);
     case kGradient128x24: return by_runs<DeepTile<128, 24, 8, 4, 2> >(runs);
+    case kGradient64x32: return by_runs<DeepTile<64, 32, 8, 2, 4, 4> >(runs);
+    case kGradient32x32: return by_runs<DeepTile<32, 32, 4, 3, 4, 4> >(runs);
     default: return by_runs<DeepTile<64, 64, 8, 4, 2> >(runs);
   }
 }

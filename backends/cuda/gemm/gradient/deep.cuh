@@ -9,35 +9,40 @@
 #pragma once
 
 #include "common/device/launch.hpp"
+#include "common/ptx/cluster.cuh"
 #include "common/ptx/grid.cuh"
+#include "common/ptx/shared.cuh"
 #include "gradient/leave.cuh"
 #include "product/product.cuh"
 
 namespace polyconv::cuda::gemm {
 
-// A tile of columns x filters. A warp is 8 threads of columns by 4 of filters; a thread's are 8 and 4 apart.
-template <int Columns, int Filters, int ThreadColumns, int Blocks, int Stages>
+// A tile of columns x filters. A warp is 8 threads of columns by 4 of filters; a thread's are 8 and 4 apart. Where a
+// tile is small, `Ways` times as many warps share the pixels of each block of depth.
+template <int Columns, int Filters, int ThreadColumns, int Blocks, int Stages, int Ways = 1>
 struct DeepTile {
-  static constexpr int columns = Columns, filters = Filters, blocks = Blocks, stages = Stages;
+  static constexpr int columns = Columns, filters = Filters, blocks = Blocks, stages = Stages, ways = Ways;
+  static constexpr bool taps_inside = true; // of neighbouring columns
   static constexpr int thread_columns = ThreadColumns, thread_filters = Filters % 32 == 0 ? 8 : Filters / 4;
   static constexpr int warp_columns = 8 * thread_columns, warp_filters = 4 * thread_filters;
-  static constexpr int warps_along = columns / warp_columns, warps = warps_along * (filters / warp_filters);
-  static constexpr int threads = 32 * warps, quads = columns * filters / 4;
+  static constexpr int warps_along = columns / warp_columns;
+  static constexpr int way_threads = 32 * warps_along * (filters / warp_filters);
+  static constexpr int threads = way_threads * ways, warps = threads / 32, quads = columns * filters / 4;
   static constexpr int fetched_filters = (filters + 31) / 32 * 32; // so that threads fetch alike
   static constexpr int pitch = kDeepDepth + 4;                     // columns side by side spread over the banks
   static constexpr int stage = (columns + fetched_filters) * pitch;
 
-  // The first column and filter of a thread.
+  // The first column and filter of a thread of a way.
   __device__ static int column_of(int thread) { return thread / 32 % warps_along * warp_columns + (thread >> 1 & 7); }
   __device__ static int filter_of(int thread) {
     return thread / 32 / warps_along * warp_filters + ((thread & 1) | (thread >> 4 & 1) << 1);
   }
-  // Those of value e of quad i of a piece: the block's threads in turn, each four columns of a filter.
+  // Those of value e of quad i of a piece: a way's threads in turn, each four columns of a filter.
   __device__ static int column_at(int i, int e) {
-    return column_of(i % threads) + (i / threads % (thread_columns / 4) * 4 + e) * 8;
+    return column_of(i % way_threads) + (i / way_threads % (thread_columns / 4) * 4 + e) * 8;
   }
   __device__ static int filter_at(int i, int) {
-    return filter_of(i % threads) + i / threads / (thread_columns / 4) * 4;
+    return filter_of(i % way_threads) + i / way_threads / (thread_columns / 4) * 4;
   }
 };
 
@@ -68,11 +73,10 @@ __device__ inline Window place_at(const Factor &f, const float *data, const Pixe
 
 __device__ inline Column deep_column(const Factor &f, int32_t column) {
   if (column >= f.columns) return {0, kNowhere};
-  const int32_t tap = column / f.channels, line = tap / f.taps[2];
-  const int32_t d = line / f.taps[1], h = line % f.taps[1], w = tap % f.taps[2];
-  return {(column - tap * f.channels) * f.channel_stride + d * f.dilation[0] * f.stride[0] +
-              h * f.dilation[1] * f.stride[1] + w * f.dilation[2] * f.stride[2],
-          f.of(d, h, w)};
+  const ColumnPlace at(f, column, true);
+  return {at.channel * f.channel_stride + at.tap[0] * f.dilation[0] * f.stride[0] +
+              at.tap[1] * f.dilation[1] * f.stride[1] + at.tap[2] * f.dilation[2] * f.stride[2],
+          f.of(at.tap[0], at.tap[1], at.tap[2])};
 }
 __device__ inline Column deep_filter(const Factor &f, int32_t filter) {
   return filter < f.columns ? Column{filter * f.channel_stride, 1} : Column{0, kNowhere};
@@ -82,8 +86,9 @@ __device__ inline const float *group_of(const Factor &f, int32_t group) {
   return static_cast<const float *>(f.data) + int64_t{group} * f.channels * f.channel_stride;
 }
 
-// The windows of two blocks of pixels: one is read while the next is described.
-using Windows = Window[2][kDeepDepth];
+// The windows of blocks of pixels, of as many as a tile has warps twice: some are read while the next are described.
+template <class Tile>
+using Windows = Window[2 * Tile::warps][kDeepDepth];
 
 // A factor on its way into shared memory: the threads of a warp have neighbouring pixels, Run of them each.
 template <class Tile, int Width, int Run>
@@ -94,8 +99,8 @@ class DeepSource {
   static constexpr int parts = Width / step;
   static_assert(parts * step == Width && 32 % lanes == 0, "threads have whole columns");
 
-  __device__ DeepSource(const Windows *windows, const Column *columns, int32_t block)
-      : columns_(columns + line()), window_((*windows)[block & 1][pixel()]) {}
+  __device__ DeepSource(const Windows<Tile> *windows, const Column *columns, int32_t block)
+      : columns_(columns + line()), window_((*windows)[block & (2 * Tile::warps - 1)][pixel()]) {}
   __device__ void fetch(float *to, int i) const {
     const Column column = columns_[i * step];
     copy_async<4 * Run>(to + (line() + i * step) * Tile::pitch + pixel(), window_.at + column.distance,
@@ -113,23 +118,24 @@ class DeepSource {
 template <class Tile>
 struct DeepShared {
   float stages[Tile::stages][Tile::stage];
-  Windows x, y;
+  Windows<Tile> x, y;
   Column columns[Tile::columns], filters[Tile::fetched_filters];
 };
 
-// A warp describes a block of pixels; behind the last block there are none. Warps take turns.
+// Every warp describes a block of pixels of a group of blocks; behind the last block there are none.
 template <class Tile>
-__device__ inline void describe(const Gradient &g, const GradientPlace &at, DeepShared<Tile> &s, int32_t block,
+__device__ inline void describe(const Gradient &g, const GradientPlace &at, DeepShared<Tile> &s, int32_t group,
                                 int32_t last) {
+  static_assert((Tile::warps & (Tile::warps - 1)) == 0 && Tile::stages <= Tile::warps + 1, "two groups are enough");
   const int32_t lane = static_cast<int>(threadIdx.x) % 32;
-  if (static_cast<int32_t>(threadIdx.x) / 32 != block % Tile::warps) return;
-  const int32_t pixel = block * kDeepDepth + lane;
+  const int32_t block = group * Tile::warps + static_cast<int>(threadIdx.x) / 32, pixel = block * kDeepDepth + lane;
   Window x = {group_of(g.x, at.group), ~0u}, y = {group_of(g.y, at.group), ~0u};
   if (block < last && pixel < g.pixels) {
     const Pixel o = pixel_at(g, pixel);
     x = window_at(g.x, x.at, o), y = place_at(g.y, y.at, o);
   }
-  s.x[block & 1][lane] = x, s.y[block & 1][lane] = y;
+  const int32_t slot = block & (2 * Tile::warps - 1);
+  s.x[slot][lane] = x, s.y[slot][lane] = y;
 }
 
 // Body(integral_constant i) for i below Count: unrolled for certain.
@@ -155,10 +161,15 @@ class DeepSums {
   // `x` and `y` are where these pixels lie, of the thread's first column and filter; loads the next ones.
   template <int Now, class Between>
   __device__ void multiply(const float *x, const float *y, const Between &between) {
-    unrolled<Tile::thread_columns>([&](auto column) {
-      constexpr int i = decltype(column)::value, j = i - (Tile::thread_columns - Tile::thread_filters);
-      x_[(i + 1) % 2] = four(i + 1 < Tile::thread_columns ? x + (i + 1) * 8 * Tile::pitch : x + 4);
-      if constexpr (j >= 0) y_[1 - Now][j] = four(y + j * 4 * Tile::pitch + 4);
+    constexpr int kColumns = Tile::thread_columns, kFilters = Tile::thread_filters;
+    unrolled<kColumns>([&](auto column) {
+      constexpr int i = decltype(column)::value;
+      // Filters with the last columns; of few columns, several with each.
+      constexpr int kEach = (kFilters + kColumns - 1) / kColumns, kFirst = i * kEach - (kColumns * kEach - kFilters);
+      x_[(i + 1) % 2] = four(i + 1 < kColumns ? x + (i + 1) * 8 * Tile::pitch : x + 4);
+#pragma unroll
+      for (int j = kFirst; j < kFirst + kEach; ++j)
+        if (j >= 0) y_[1 - Now][j] = four(y + j * 4 * Tile::pitch + 4);
 #pragma unroll
       for (int k = 0; k < 4; ++k)
 #pragma unroll
@@ -193,22 +204,20 @@ __device__ inline void fetch_deep(DeepShared<Tile> &s, int32_t block, float *to)
   for (int i = 0; i < Y::parts; ++i) y.fetch(to + Tile::columns * Tile::pitch, i);
 }
 
-// Describes columns, filters and the first blocks of pixels, and starts to fetch these: one is there in the end.
+// Describes columns, filters and the first groups of blocks of pixels, and starts to fetch these: one is there in the
+// end.
 template <class Tile, int XRun, int YRun>
 __device__ inline void begin_deep(const Gradient &g, const GradientPlace &at, int32_t first, int32_t last,
                                   DeepShared<Tile> &s) {
   for (int i = threadIdx.x; i < Tile::columns; i += Tile::threads) s.columns[i] = deep_column(g.x, at.column + i);
   for (int i = threadIdx.x; i < Tile::fetched_filters; i += Tile::threads)
     s.filters[i] = deep_filter(g.y, at.filter + i);
-#pragma unroll 1
-  for (int32_t block = first; block < first + 2; ++block) describe(g, at, s, block, last);
+  describe(g, at, s, first / Tile::warps, last), describe(g, at, s, first / Tile::warps + 1, last);
   __syncthreads();
 #pragma unroll 1
   for (int stage = 0; stage < Tile::stages - 1; ++stage) {
-    if (stage > 0) __syncthreads();
     fetch_deep<Tile, XRun, YRun>(s, first + stage, s.stages[stage]);
     commit_copies();
-    if (stage > 0) describe(g, at, s, first + stage + 1, last);
   }
   await_groups<Tile::stages - 2>();
   __syncthreads();
@@ -220,19 +229,21 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
                                 int32_t last, DeepShared<Tile> &s) {
   using X = DeepSource<Tile, Tile::columns, XRun>;
   using Y = DeepSource<Tile, Tile::fetched_filters, YRun>;
-  constexpr int kSteps = 2, kGroups = kDeepDepth / 4 / kSteps; // steps of a group
+  constexpr int kSteps = 2, kGroups = kDeepDepth / Tile::ways / 4 / kSteps; // steps of a group
   constexpr int kXParts = X::parts / kGroups, kYParts = Y::parts / kGroups, kSlots = kSteps * Tile::thread_columns;
   static_assert(kXParts * kGroups == X::parts && kYParts * kGroups == Y::parts, "groups fetch alike");
   constexpr int kYAt = Tile::columns * Tile::pitch;
   begin_deep<Tile, XRun, YRun>(g, at, first, last, s);
-  const int column = Tile::column_of(threadIdx.x) * Tile::pitch;
-  const int filter = Tile::filter_of(threadIdx.x) * Tile::pitch + kYAt;
+  const int way = static_cast<int>(threadIdx.x) / Tile::way_threads, thread = threadIdx.x - way * Tile::way_threads;
+  const int pixel = way * (kDeepDepth / Tile::ways);
+  const int column = Tile::column_of(thread) * Tile::pitch + pixel;
+  const int filter = Tile::filter_of(thread) * Tile::pitch + pixel + kYAt;
   int now = 0, then = Tile::stages - 1; // stages that are multiplied and fetched
 #pragma unroll 1
   for (int32_t block = first; block < last; ++block) {
     const X x(&s.x, s.columns, block + Tile::stages - 1);
     const Y y(&s.y, s.filters, block + Tile::stages - 1);
-    describe(g, at, s, block + Tile::stages, last);
+    if ((block + Tile::stages) % Tile::warps == 0) describe(g, at, s, (block + Tile::stages) / Tile::warps, last);
     const float *a = s.stages[now] + column, *b = s.stages[now] + filter;
     float *const to = s.stages[then];
     sums.load(a, b);
@@ -263,6 +274,44 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
   __syncthreads();
 }
 
+// ---------------------------------------------------------------- pieces
+
+// Body(i, value) for the quads of a way's thread.
+template <class Tile, class Body>
+__device__ inline void for_quads(const DeepSums<Tile> &sums, const Body &body) {
+  int quad = static_cast<int>(threadIdx.x) % Tile::way_threads;
+#pragma unroll
+  for (int f = 0; f < Tile::thread_filters; ++f)
+#pragma unroll
+    for (int i = 0; i < Tile::thread_columns; i += 4, quad += Tile::way_threads)
+      body(quad, make_float4(sums.sums[i][f], sums.sums[i + 1][f], sums.sums[i + 2][f], sums.sums[i + 3][f]));
+}
+
+__device__ inline void add_to(float4 &sum, const float4 &v) {
+  sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+}
+
+// Likewise of a block: what its ways have summed, added in their order. `laid`: where the stages were, of every way all
+// quads; thread and quad are the same in every call.
+template <class Tile, class Body>
+__device__ inline void for_block_quads(const DeepSums<Tile> &sums, float4 *laid, const Body &body) {
+  if constexpr (Tile::ways == 1) {
+    for_quads(sums, body);
+  } else {
+    static_assert(sizeof(float4) * Tile::ways * Tile::quads <= sizeof(DeepShared<Tile>::stages), "lies there");
+    float4 *const mine = laid + static_cast<int>(threadIdx.x) / Tile::way_threads * Tile::quads;
+    for_quads(sums, [&](int quad, const float4 &v) { mine[quad] = v; });
+    __syncthreads();
+#pragma unroll
+    for (int quad = threadIdx.x; quad < Tile::quads; quad += Tile::threads) {
+      float4 sum = laid[quad];
+#pragma unroll
+      for (int way = 1; way < Tile::ways; ++way) add_to(sum, laid[way * Tile::quads + quad]);
+      body(quad, sum);
+    }
+  }
+}
+
 template <class Tile, int XRun, int YRun>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_deep(const __grid_constant__ Gradient g) {
   ptx::await_previous();
@@ -271,22 +320,66 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_deep(con
   for_pieces(g.shares, static_cast<int>(blockIdx.x), [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
     DeepSums<Tile> sums;
     sum_deep<Tile, XRun, YRun>(sums, g, GradientPlace(g, tile, Tile::columns, Tile::filters), first, last, s);
-    auto *to = reinterpret_cast<float4 *>(g.pieces) + piece * Tile::quads + threadIdx.x;
-#pragma unroll
-    for (int f = 0; f < Tile::thread_filters; ++f)
-#pragma unroll
-      for (int i = 0; i < Tile::thread_columns; i += 4, to += Tile::threads)
-        *to = make_float4(sums.sums[i][f], sums.sums[i + 1][f], sums.sums[i + 2][f], sums.sums[i + 3][f]);
+    auto *to = reinterpret_cast<float4 *>(g.pieces) + piece * Tile::quads;
+    for_block_quads(sums, reinterpret_cast<float4 *>(shared), [&](int quad, const float4 &v) { to[quad] = v; });
+    if constexpr (Tile::ways > 1) __syncthreads(); // nobody reads what was laid there any more
   });
+}
+
+// The blocks of a cluster share the depth of a tile: each lays its sums into its shared memory, where the stages were;
+// then each reads a part of the tile from all of them, adds in the order of depth, and stores it. No workspace, and no
+// second launch.
+template <class Tile, int XRun, int YRun>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_shared(const __grid_constant__ Gradient g) {
+#if __CUDA_ARCH__ >= 900
+  ptx::await_previous();
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto *const laid = reinterpret_cast<float4 *>(shared);
+  const auto worker = static_cast<int32_t>(blockIdx.x);
+  const int32_t tile = worker / kSharing, at = tile * g.shares.blocks;
+  {
+    DeepSums<Tile> sums;
+    sum_deep<Tile, XRun, YRun>(sums, g, GradientPlace(g, tile, Tile::columns, Tile::filters),
+                               g.shares.begin(worker) - at, g.shares.begin(worker + 1) - at,
+                               *reinterpret_cast<DeepShared<Tile> *>(shared));
+    for_block_quads(sums, laid, [&](int quad, const float4 &v) { laid[quad] = v; });
+  }
+  ptx::cluster_arrive_released(), ptx::cluster_wait();
+  constexpr int kEach = Tile::quads / kSharing;
+  if (threadIdx.x < kEach) {
+    const int32_t quad = worker % kSharing * kEach + static_cast<int32_t>(threadIdx.x);
+    const uint32_t from = ptx::shared_address(laid + quad);
+    float4 v[kSharing], sum = {};
+#pragma unroll
+    for (int32_t block = 0; block < kSharing; ++block)
+      v[block] = ptx::load_in_cluster(ptx::address_in_cluster(from, block));
+#pragma unroll
+    for (const float4 &one : v) add_to(sum, one);
+    GradientLeave<Tile>{g}.store(tile, quad, sum);
+  }
+  ptx::cluster_arrive(), ptx::cluster_wait(); // nobody goes before all have read its sums
+#endif
 }
 
 // ---------------------------------------------------------------- launch
 
+// Larger tiles have no fewer blocks to add, and more work for each: pieces take less time.
+template <class Tile>
+inline constexpr bool kShares = Tile::columns == 32;
+
 template <class Tile, int XRun, int YRun>
 GradientLauncher deep_launcher() {
   constexpr int kBytes = sizeof(DeepShared<Tile>);
-  const auto prepare = [] { allow_shared(multiply_deep<Tile, XRun, YRun>, kBytes); };
+  const auto prepare = [] {
+    allow_shared(multiply_deep<Tile, XRun, YRun>, kBytes);
+    if constexpr (kShares<Tile>) allow_shared(multiply_shared<Tile, XRun, YRun>, kBytes);
+  };
   const auto launch = [](const Gradient &g, cudaStream_t stream) {
+    if constexpr (kShares<Tile>) {
+      if (g.sharing > 1)
+        return launch_clusters(multiply_shared<Tile, XRun, YRun>, kSharing, static_cast<unsigned>(g.shares.workers),
+                               Tile::threads, kBytes, stream, g);
+    }
     launch_waiting(multiply_deep<Tile, XRun, YRun>, static_cast<unsigned>(g.shares.workers), Tile::threads, kBytes,
                    stream, g);
     launch_add_pieces(g.shares, g.pieces, Tile::quads, GradientLeave<Tile>{g}, stream);

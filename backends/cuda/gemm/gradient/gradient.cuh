@@ -135,6 +135,7 @@ template <class Tile>
 struct GatheredTile {
   using F = Frame<float, Tile>;
   static constexpr int columns = Tile::pixels, filters = Tile::channels;
+  static constexpr bool taps_inside = false;
 
   __device__ static int column_at(int i, int) {
     const int pixel = i / Tile::threads / F::channel_vectors;

@@ -43,11 +43,14 @@ struct Gradient {
   float *pieces = nullptr;
   Shares shares = {};
   int32_t column_tiles = 0, filter_tiles = 0;
+  int32_t sharing = 1; // kSharing: the blocks of a cluster share the depth of one tile, the cluster's
 };
 
 inline constexpr int kGradientDepth = 16, kDeepDepth = 32; // pixels of a block
+inline constexpr int kSharing = 8;                         // blocks of a cluster
 
-// Tiles, columns x filters. Gathered ones have threads of 8 x 8 sums, and of 8 x 4; deep ones of 16 x 8, and of 8 x 8.
+// Tiles, columns x filters. Gathered ones have threads of 8 x 8 sums, and of 8 x 4; deep ones of 16 x 8, 8 x 8 and 4
+// x 8.
 enum {
   kGradient256x128,
   kGradient128x128,
@@ -55,6 +58,8 @@ enum {
   kGradient64x64,
   kGradient128x32,
   kGradient128x24,
+  kGradient64x32,
+  kGradient32x32,
   kGradientTileCount
 };
 using GradientTile128x128 = Tile<128, 128, 16, 8, 8>;
@@ -71,12 +76,15 @@ constexpr Shape gradient_shape(int tile, Reach reach, bool f32) {
       return deep ? Shape{128, 64, 32, 128, 2, 0.81} : gathered ? Shape{128, 64, 16, 128, 2, 0.5} : Shape{};
     case kGradient64x64: return deep ? Shape{64, 64, 32, 64, 4, 0.76} : Shape{64, 64, 16, 128, 3, 0.65};
     case kGradient128x32: return deep ? Shape{128, 32, 32, 64, 4, 0.67} : Shape{};
+    case kGradient64x32: return deep ? Shape{64, 32, 32, 128, 2, 0.7} : Shape{};
+    case kGradient32x32: return deep ? Shape{32, 32, 32, 128, 3, 0.565} : Shape{};
     default: return deep ? Shape{128, 24, 32, 64, 4, 0.62} : Shape{};
   }
 }
 
-// The geometry of a layer in a shape; tiles are columns x filters, which shapes call pixels x channels.
-Gradient make_gradient(const polyconv_layer &layer, const Shape &shape);
+// The geometry of a layer in a shape; tiles are columns x filters, which shapes call pixels x channels. `sharing`: 1,
+// or of the smallest shape kSharing, where a tile has as many blocks of depth.
+Gradient make_gradient(const polyconv_layer &layer, const Shape &shape, int32_t sharing = 1);
 int64_t pieces_bytes(const Gradient &gradient, const Shape &shape);
 
 // The kernels of a type (of the input as stored); `launch` writes the pieces and adds them.

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "common/device/launch.hpp"
 #include "common/host.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "gradient/gradient.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 using namespace gemm;
 
-constexpr const char *kNames[] = {"256x128", "128x128", "128x64", "64x64", "128x32", "128x24"};
+constexpr const char *kNames[] = {"256x128", "128x128", "128x64", "64x64", "128x32", "128x24", "64x32", "32x32"};
 static_assert(sizeof kNames / sizeof *kNames == kGradientTileCount, "every config has a name");
 
 // ---------------------------------------------------------------- supports
@@ -52,37 +53,77 @@ Shape shape_of(const polyconv_layer &l, int tile) {
   return gradient_shape(tile, reach_of(l), l.input.type == POLYCONV_F32);
 }
 
-// Microseconds in a tile. Fitted to 120 times of 40 layers in three deep tiles on an H200: 5 % off on average.
-double estimate(const polyconv_layer &l, int tile) {
-  const Shape shape = shape_of(l, tile);
-  const Gradient g = make_gradient(l, shape);
+// Of the FMA rate, as measured: elements that are fetched one by one cost issue slots, and the more, the fewer products
+// each has.
+double gathering_of(const polyconv_layer &l, int tile) {
+  const Reach reach = reach_of(l);
+  if (reach != Reach::kDeep) return reach == Reach::kVectors ? 1 : 0.43;
+  const Runs runs = runs_of(l);
+  if (runs == Runs::kBoth) return 1;
+  const bool output = runs == Runs::kOutput;
+  switch (tile) {
+    case kGradient256x128: return output ? 0.96 : 0.87;
+    case kGradient64x32: return output ? 0.66 : 0.55;
+    case kGradient32x32: return output ? 0.75 : 0.585;
+    default: return output ? 0.92 : 0.76;
+  }
+}
+
+// Microseconds in a tile, in pieces. Fitted to 120 times of 40 layers in three deep tiles on an H200, small tiles to 80
+// times of as many: 5 % off on average.
+double pieces_us(const polyconv_layer &l, int tile, const Shape &shape, const Gradient &g) {
   const double rate = kHopperFmaRate / kHopperMultiprocessors,
                area = shape.pixels * shape.channels; // operations a microsecond
   const double blocks = std::ceil(real(g.shares.tiles) * g.shares.blocks / g.shares.workers) * shape.blocks;
-  // Of the FMA rate, as measured: elements that are fetched one by one cost issue slots.
-  const Reach reach = reach_of(l);
-  const Runs runs = runs_of(l);
-  const bool large = tile == kGradient256x128; // more products for each element
-  const double gathering = reach == Reach::kVectors ? 1
-                           : reach != Reach::kDeep  ? 0.43
-                           : runs == Runs::kBoth    ? 1
-                           : runs == Runs::kOutput  ? (large ? 0.96 : 0.92)
-                                                    : (large ? 0.87 : 0.76);
-  const double multiplying = blocks * 2 * area * shape.depth / (rate * shape.efficiency * gathering);
+  const bool deep = reach_of(l) == Reach::kDeep;
+  const double multiplying = blocks * 2 * area * shape.depth / (rate * shape.efficiency * gathering_of(l, tile));
   const double pieces = std::min(real(g.shares.tiles) + g.shares.workers, real(g.shares.most) * g.shares.workers);
   const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
-  // Every tile of filters reads all columns, by sectors of which a strided pixel uses an element.
+  // Every tile of filters reads all columns, by sectors of which a strided pixel uses an element, and its neighbours
+  // along a line of taps others.
   const double apart = real(std::clamp<int64_t>(std::abs(l.input.stride[4] * l.stride[2]), 1, 8));
-  const double columns = 4 * apart * g.x.columns * g.groups * g.pixels * g.filter_tiles;
-  const double begin = reach != Reach::kDeep ? 8 : tile == kGradient64x64 ? 7 : tile == kGradient128x64 ? 8.8 : 8;
-  return begin + std::max({multiplying, bytes / 3.5e6, reach == Reach::kDeep ? columns / 7.5e6 : 0}) +
-         pieces * area * 8 / (reach == Reach::kDeep ? 4.8e6 : 2.5e6) + bias_gradient_us(l);
+  const double columns = 4 * apart / real(l.weights.size[4]) * g.x.columns * g.groups * g.pixels * g.filter_tiles;
+  const double begin = !deep                                        ? 8
+                       : tile == kGradient64x64                     ? 7
+                       : tile == kGradient128x64                    ? 8.8
+                       : shape.channels == 32 && shape.pixels <= 64 ? 8.7
+                                                                    : 8;
+  return begin + std::max({multiplying, bytes / 3.5e6, deep ? columns / 7.5e6 : 0}) +
+         pieces * area * 8 / (deep ? 4.8e6 : 2.5e6);
+}
+
+// In clusters: blocks of depth one after the other, and those of several blocks of threads on a multiprocessor. An H200
+// runs 14 clusters of 8 with a multiprocessor each. Fitted to 20 times of 12 layers on it: 8 % off on average.
+double shared_us(const polyconv_layer &l, const Shape &shape, const Gradient &g) {
+  const double busiest =
+      g.shares.workers <= 14 * kSharing ? 1 : std::max(2.0, std::ceil(real(g.shares.workers) / kHopperMultiprocessors));
+  if (busiest > shape.blocks) return 0;
+  const Runs runs = runs_of(l);
+  const double block = runs == Runs::kBoth ? 0.46 : runs == Runs::kOutput ? 0.56 : 0.69;
+  return 6.5 + g.shares.longest() * block * (busiest > 1 ? 0.78 * busiest : 1);
+}
+
+// A tile's way to share out the depth that takes the least time.
+struct Plan {
+  Gradient gradient;
+  double us;
+};
+Plan plan_of(const polyconv_layer &l, int tile) {
+  const Shape shape = shape_of(l, tile);
+  const Gradient pieces = make_gradient(l, shape);
+  Plan plan = {pieces, pieces_us(l, tile, shape, pieces)};
+  if (tile != kGradient32x32 || pieces.shares.blocks < kSharing) return plan;
+  const Gradient shared = make_gradient(l, shape, kSharing);
+  const double us = shared_us(l, shape, shared);
+  return us > 0 && us < plan.us ? Plan{shared, us} : plan;
+}
+
+double estimate(const polyconv_layer &l, int tile) {
+  return plan_of(l, tile).us + bias_gradient_us(l);
 }
 
 int64_t pieces_end(const polyconv_layer &l, int tile) {
-  const Shape shape = shape_of(l, tile);
-  const int64_t bytes = pieces_bytes(make_gradient(l, shape), shape);
-  return aligned_bytes(bytes);
+  return aligned_bytes(pieces_bytes(plan_of(l, tile).gradient, shape_of(l, tile)));
 }
 
 bool fits(const polyconv_layer &l, sdk::Offer &offer) {
@@ -105,7 +146,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return offer.reject("has no tile of %s for this type and layout", kNames[config]);
   const auto us = [&](int32_t c) { return shape_of(l, c).threads > 0 ? estimate(l, c) : 0; };
   offer_cheapest(kGradientTileCount, config, offer, us);
-  const Shares shares = make_gradient(l, shape_of(l, offer.config)).shares;
+  const Shares shares = plan_of(l, offer.config).gradient.shares;
   if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
   // The second: where a device lends blocks too little shared memory for a tile.
   const int64_t pieces = std::max(pieces_end(l, offer.config), pieces_end(l, kGradient64x64));
@@ -134,7 +175,7 @@ class ImplicitWeights final : public CudaInstance {
   ImplicitWeights(const polyconv_request &request, int tile)
       : CudaInstance(request),
         tile_(tile_on(device_, layer_, tile)),
-        gradient_(make_gradient(layer_, shape_of(layer_, tile_))),
+        gradient_(plan_of(layer_, tile_).gradient),
         preferred_(launcher_for(layer_, tile_, true)),
         unaligned_(launcher_for(layer_, tile_, false)) {
     const DeviceScope scope(device_);
@@ -148,6 +189,7 @@ class ImplicitWeights final : public CudaInstance {
     g.y.data = begin_of(layer_.output, a.output);
     g.result = a.weights[0];
     g.pieces = static_cast<float *>(a.workspace);
+    if (!clusters_) g.sharing = 1; // the same shares, as pieces
     (aligned(g.x.data, 16) && aligned(g.y.data, 16) ? preferred_ : unaligned_).launch(g, stream);
     bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_end(layer_, tile_), stream);
   }
@@ -155,6 +197,7 @@ class ImplicitWeights final : public CudaInstance {
   const int tile_;
   const Gradient gradient_;
   const GradientLauncher preferred_, unaligned_;
+  const bool clusters_ = begins_early(device_);
 };
 
 } // namespace

@@ -19,7 +19,7 @@ Factor factor_of(const polyconv_tensor &t, int64_t groups) {
 
 } // namespace
 
-Gradient make_gradient(const polyconv_layer &l, const Shape &shape) {
+Gradient make_gradient(const polyconv_layer &l, const Shape &shape, int32_t sharing) {
   Gradient g = {factor_of(l.input, l.groups), factor_of(l.output, l.groups), {}, {}, {}, View<int64_t>(l.weights)};
   static_cast<PlaceAxes &>(g.x) = PlaceAxes(l);
   g.x.columns = small(g.x.channels * sdk::taps(l));
@@ -36,8 +36,11 @@ Gradient make_gradient(const polyconv_layer &l, const Shape &shape) {
   g.pixels = small(l.output.size[0] * sdk::spatial(l.output));
   g.column_tiles = (g.x.columns + shape.pixels - 1) / shape.pixels;
   g.filter_tiles = (g.y.columns + shape.channels - 1) / shape.channels;
-  g.shares = make_shares(int64_t{g.column_tiles} * g.filter_tiles * g.groups,
-                         (g.pixels + shape.depth - 1) / shape.depth, kHopperMultiprocessors * shape.blocks);
+  const int64_t tiles = int64_t{g.column_tiles} * g.filter_tiles * g.groups;
+  const int64_t blocks = (g.pixels + shape.depth - 1) / shape.depth;
+  g.sharing = sharing;
+  g.shares = sharing > 1 ? make_shares(tiles, blocks, tiles * sharing, tiles)
+                         : make_shares(tiles, blocks, kHopperMultiprocessors * shape.blocks);
   return g;
 }
 

@@ -29,9 +29,9 @@ struct Places {
 // A column: its channel's distance from the image's first element, or -1 behind the last, and its tap.
 __device__ inline int4 column_of(const Factor &f, int32_t column) {
   if (column >= f.columns) return {-1, 0, 0, 0};
-  const int32_t tap = column / f.channels, line = tap / f.taps[2];
-  return {(column - tap * f.channels) * f.channel_stride, line / f.taps[1] * f.dilation[0],
-          line % f.taps[1] * f.dilation[1], tap % f.taps[2] * f.dilation[2]};
+  const ColumnPlace at(f, column, false);
+  return {at.channel * f.channel_stride, at.tap[0] * f.dilation[0], at.tap[1] * f.dilation[1],
+          at.tap[2] * f.dilation[2]};
 }
 
 // What the sources share: where they read, and how one element moves. Held are those that must be converted.

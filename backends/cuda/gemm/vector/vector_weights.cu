@@ -10,17 +10,17 @@
 namespace polyconv::cuda {
 namespace {
 
-constexpr const char *kNames[] = {"16x32", "16x128", "64x64"};
+constexpr const char *kNames[] = {"16x32", "16x128", "64x64", "32x32", "32x64", "8x128"};
 
 struct Side {
-  static constexpr OuterShape shapes[] = {{16, 32}, {16, 128}, {64, 64}};
+  static constexpr OuterShape shapes[] = {{16, 32}, {16, 128}, {64, 64}, {32, 32}, {32, 64}, {8, 128}};
 
   static bool takes_types(const polyconv_layer &l, sdk::Offer &offer) {
     return (l.input.type == POLYCONV_F32 && l.output.type == POLYCONV_F32 && l.result.type == POLYCONV_F32) ||
            offer.reject("takes f32: input, output and gradient");
   }
   static double us(const OuterProduct &p, int config) {
-    return (config == 1 ? rows_clocks(p) : stages_clocks(p, config)) / kHopperClocks;
+    return (config == 1 || config == 5 ? rows_clocks(p) : stages_clocks(p, config)) / kHopperClocks;
   }
   static int copies(const OuterRows &r) { return r.width == 16 ? 1 : r.step == 1 ? 3 : 12; }
   // As 12 gradients of 32 rows take on an H200: in proportion to the blocks from the first on, and far longer element

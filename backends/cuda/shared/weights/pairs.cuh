@@ -3,7 +3,8 @@
 #pragma once
 
 #include "band.cuh"
-#include "common/device/check.hpp"
+#include "common/device/launch.hpp"
+#include "common/ptx/grid.cuh"
 #include "weights/pairs.hpp"
 #include "weights/row_products.cuh"
 
@@ -57,6 +58,7 @@ __global__ void __launch_bounds__(kPairThreads, 2)
               const float *dy) {
   constexpr int kRows = rows_of_thread(Taps);
   using Products = RowProducts<Taps, Step, kRows, Filters>;
+  ptx::await_previous();
   extern __shared__ __align__(16) float buffers[];
   const auto thread = static_cast<int32_t>(threadIdx.x), block = static_cast<int32_t>(blockIdx.x);
   const int32_t part = block / r.sets, team = thread / r.team, member = thread - team * r.team;
@@ -111,6 +113,7 @@ inline constexpr int kAddSlices = 8;
 template <int Taps, int Filters>
 __global__ void __launch_bounds__(32 * kAddSlices)
     add_pairs(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ PairsWeights r, void *w) {
+  ptx::await_previous();
   constexpr int kRows = rows_of_thread(Taps), kCount = Filters * kRows * Taps;
   __shared__ float totals[kAddSlices][32];
   const auto lane = static_cast<int32_t>(threadIdx.x) % 32, slice = static_cast<int32_t>(threadIdx.x) / 32;
@@ -143,14 +146,11 @@ PairsInstance pairs_instance() {
   const auto launch = [](const Conv<int32_t> &p, const PairsWeights &r, const float *x, const float *dy, void *w,
                          cudaStream_t stream) {
     const auto sets = static_cast<unsigned>(r.sets), parts = static_cast<unsigned>(r.parts);
-    const auto threads = static_cast<unsigned>(r.team * r.teams);
-    sum_pairs<Taps, Step, Filters>
-        <<<sets * parts, threads, static_cast<size_t>(r.shared_bytes()), stream>>>(p, r, x, dy);
-    check_launch("cuda-shared/pairs_weights");
+    launch_waiting(sum_pairs<Taps, Step, Filters>, sets * parts, r.team * r.teams,
+                   static_cast<size_t>(r.shared_bytes()), stream, p, r, x, dy);
     constexpr int kCount = RowProducts<Taps, Step, rows_of_thread(Taps), Filters>::kCount;
     const auto blocks = static_cast<unsigned>(r.team / 32 * kCount);
-    add_pairs<Taps, Filters><<<dim3(blocks, sets), 32 * kAddSlices, 0, stream>>>(p, r, w);
-    check_launch("the sum over parts of cuda-shared/pairs_weights");
+    launch_waiting(add_pairs<Taps, Filters>, dim3(blocks, sets), 32 * kAddSlices, 0, stream, p, r, w);
   };
   return {prepare, launch};
 }

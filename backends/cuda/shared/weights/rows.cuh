@@ -5,9 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/device/check.hpp"
+#include "common/device/launch.hpp"
 #include "common/implicit.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/grid.cuh"
 #include "weights/row_products.cuh"
 #include "weights/rows.hpp"
 
@@ -138,6 +139,7 @@ struct RowSums : RowProducts<Taps, Step, Rows, kFilters> {
 template <class T, int Taps, int Step>
 __global__ void __launch_bounds__(kRowsThreads, (Taps > 3 ? 2 : 4))
     sum_rows(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ RowsWeights r, const T *x, const T *dy) {
+  ptx::await_previous();
   constexpr int kRows = rows_of_thread(Taps), kRowTiles = (Taps + kRows - 1) / kRows;
   using Sums = RowSums<Taps, Step, kRows>;
   extern __shared__ __align__(16) float planes[];
@@ -194,10 +196,9 @@ RowsInstance rows_instance() {
   const auto prepare = [] { allow_shared(sum_rows<T, Taps, Step>, 96 << 10); };
   const auto launch = [](const Conv<int32_t> &p, const RowsWeights &r, const void *x, const void *dy,
                          cudaStream_t stream) {
-    sum_rows<T, Taps, Step><<<static_cast<unsigned>(r.sets) * static_cast<unsigned>(r.parts), kRowsThreads,
-                              static_cast<size_t>(r.shared_bytes()), stream>>>(p, r, static_cast<const T *>(x),
-                                                                               static_cast<const T *>(dy));
-    check_launch("cuda-shared/rows_weights");
+    launch_waiting(sum_rows<T, Taps, Step>, static_cast<unsigned>(r.sets) * static_cast<unsigned>(r.parts),
+                   kRowsThreads, static_cast<size_t>(r.shared_bytes()), stream, p, r, static_cast<const T *>(x),
+                   static_cast<const T *>(dy));
   };
   return {prepare, launch};
 }

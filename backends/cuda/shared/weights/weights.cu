@@ -1,6 +1,8 @@
 // weights.cu - see weights.hpp.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/device/launch.hpp"
+#include "common/ptx/grid.cuh"
 #include "weights/weights.hpp"
 
 #include <cinttypes>
@@ -11,6 +13,7 @@ namespace {
 // A warp a weight adds its parts, in a fixed tree.
 __global__ void __launch_bounds__(256)
     add(const __grid_constant__ Conv<int32_t> p, const float *partials, int32_t parts, int32_t count, void *w) {
+  ptx::await_previous();
   const int32_t weight = static_cast<int32_t>(blockIdx.x) * 8 + static_cast<int>(threadIdx.x) / 32;
   const int32_t lane = static_cast<int>(threadIdx.x) % 32;
   if (weight >= count) return;
@@ -50,8 +53,7 @@ bool has_vectors(const polyconv_tensor &t, const void *pointer) {
 
 void add_parts(const Conv<int32_t> &p, const float *partials, int32_t parts, int32_t count, void *w,
                cudaStream_t stream) {
-  add<<<static_cast<unsigned>(ceil_div(count, 8)), 256, 0, stream>>>(p, partials, parts, count, w);
-  check_launch("the sum over parts of a gradient in cuda-shared");
+  launch_waiting(add, static_cast<unsigned>(ceil_div(count, 8)), 256, 0, stream, p, partials, parts, count, w);
 }
 
 } // namespace polyconv::cuda::shared
