@@ -79,16 +79,19 @@ double pieces_us(const polyconv_layer &l, int tile, const Shape &shape, const Gr
   const double multiplying = blocks * 2 * area * shape.depth / (rate * shape.efficiency * gathering_of(l, tile));
   const double pieces = std::min(real(g.shares.tiles) + g.shares.workers, real(g.shares.most) * g.shares.workers);
   const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
-  // Every tile of filters reads all columns, by sectors of which a strided pixel uses an element, and its neighbours
-  // along a line of taps others.
-  const double apart = real(std::clamp<int64_t>(std::abs(l.input.stride[4] * l.stride[2]), 1, 8));
-  const double columns = 4 * apart / real(l.weights.size[4]) * g.x.columns * g.groups * g.pixels * g.filter_tiles;
+  // Every tile of filters reads all columns, by sectors of eight elements, of which a line of taps and the next pixel
+  // find some again; and a copy of a warp's pixels takes as long as they lie in lines of 32 apart.
+  const int64_t apart = std::max<int64_t>(1, std::abs(l.input.stride[4] * l.stride[2])), line = l.weights.size[4];
+  const double columns = real(g.x.columns) * g.groups * g.pixels * g.filter_tiles;
+  const double sectors = 4 * columns * real(std::min(apart, std::max<int64_t>(line, 8))) / real(line);
+  const double copying =
+      0.6 * columns / 32 * real(std::min<int64_t>(apart, 32) - 1) / (kHopperMultiprocessors * kHopperClocks);
   const double begin = !deep                                        ? 8
                        : tile == kGradient64x64                     ? 7
                        : tile == kGradient128x64                    ? 8.8
                        : shape.channels == 32 && shape.pixels <= 64 ? 8.7
                                                                     : 8;
-  return begin + std::max({multiplying, bytes / 3.5e6, deep ? columns / 7.5e6 : 0}) +
+  return begin + std::max({multiplying + (deep ? copying : 0), bytes / 3.5e6, deep ? sectors / 7.5e6 : 0}) +
          pieces * area * 8 / (deep ? 4.8e6 : 2.5e6);
 }
 
