@@ -193,7 +193,8 @@ class DeepSums {
 
 // A block of pixels on its way into a stage.
 template <class Tile, int XRun, int YRun>
-__device__ inline void fetch_deep(DeepShared<Tile> &s, int32_t block, float *to) {
+__device__ inline void fetch_deep(DeepShared<Tile> &s, int32_t block, int32_t last, float *to) {
+  if (block >= last) return;
   using X = DeepSource<Tile, Tile::columns, XRun>;
   using Y = DeepSource<Tile, Tile::fetched_filters, YRun>;
   const X x(&s.x, s.columns, block);
@@ -216,7 +217,7 @@ __device__ inline void begin_deep(const Gradient &g, const GradientPlace &at, in
   __syncthreads();
 #pragma unroll 1
   for (int stage = 0; stage < Tile::stages - 1; ++stage) {
-    fetch_deep<Tile, XRun, YRun>(s, first + stage, s.stages[stage]);
+    fetch_deep<Tile, XRun, YRun>(s, first + stage, last, s.stages[stage]);
     commit_copies();
   }
   await_groups<Tile::stages - 2>();
@@ -244,6 +245,9 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
     const X x(&s.x, s.columns, block + Tile::stages - 1);
     const Y y(&s.y, s.filters, block + Tile::stages - 1);
     if ((block + Tile::stages) % Tile::warps == 0) describe(g, at, s, (block + Tile::stages) / Tile::warps, last);
+    // To fetch nothing takes shallow shares as long as to fetch; where tiles are large, they have registers for no
+    // test.
+    const bool more = block + Tile::stages - 1 < last;
     const float *a = s.stages[now] + column, *b = s.stages[now] + filter;
     float *const to = s.stages[then];
     sums.load(a, b);
@@ -252,6 +256,7 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
       const auto fetch_at = [&](auto slot) { // not in the last slots, so that nobody waits for what comes last
         constexpr int kSlot = decltype(slot)::value;
         if constexpr (kSlot < kSlots) {
+          if (Tile::ways > 1 && !more) return;
           constexpr int kX = kSlot * kXParts / kSlots, kY = kSlot * kYParts / kSlots;
           unrolled<(kSlot + 1) * kXParts / kSlots - kX>(
               [&](auto i) { x.fetch(to, group * kXParts + kX + decltype(i)::value); });
