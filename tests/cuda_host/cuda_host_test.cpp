@@ -251,6 +251,21 @@ TEST_CASE("blocks of a gradient of weights add what they left, where windows are
   fake_cuda::lend(132);
 }
 
+// A second launch takes as long as the products of so few pixels.
+TEST_CASE("gradients of weights over few pixels are one launch: of clusters, or of a block for each channel") {
+  const polyconv::Device device("cuda:0");
+  const auto clusters_of = [&](const std::string &kernel, const char *token) { // of each launch
+    std::vector<uint32_t> clusters;
+    for (const fake_cuda::Launch &l : run(device, chain_of(token), freest(kernel))) clusters.push_back(l.cluster);
+    return clusters;
+  };
+  const std::string tiles = "cuda-gemm/implicit_weights@32x32", rows = "cuda-shared/depthwise_weights@4";
+  CHECK(clusters_of(tiles, "bwd_w:n32,c48,k64,i10x10,f2x2,s2") == std::vector<uint32_t>{8});
+  CHECK(clusters_of(tiles, "bwd_w:n32,c32,k32,i56x56,f1x1") == std::vector<uint32_t>{1, 1});
+  CHECK(clusters_of(rows, "bwd_w:n32,c240,k240,g240,i7x7,f3x3,p1") == std::vector<uint32_t>{1});
+  CHECK(clusters_of(rows, "bwd_w:n32,c24,k24,g24,i56x56,f3x3,p1") == std::vector<uint32_t>{1, 1});
+}
+
 // A tile of one block of depth cannot be parted; as if it could, a second launch looked at each of 103 million weights.
 TEST_CASE("tiles that no two workers share need no workspace") {
   const polyconv::Device device("cuda:0");

@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_deep(con
 }
 
 // The blocks of a cluster share the depth of a tile: each lays its sums into its shared memory, where the stages were;
-// then each reads a part of the tile from all of them, adds in the order of depth, and stores it. No workspace, and no
+// then each reads a part of the tile from all of them, adds in the order of depth, and stores it. No pieces, and no
 // second launch.
 template <class Tile, int XRun, int YRun>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_shared(const __grid_constant__ Gradient g) {

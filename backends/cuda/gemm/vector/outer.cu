@@ -24,8 +24,6 @@ struct Outer {
   static_assert(Filters / ThreadFilters * across == kThreads, "every thread has a part of the tile");
 };
 using Stage16x32 = Outer<16, 32, 1>;
-using Stage32x32 = Outer<32, 32, 2>;
-using Stage32x64 = Outer<32, 64, 4>;
 using Stage64x64 = Outer<64, 64, 8>;
 
 // Four neighbouring columns of a row into shared memory; zeros where there are none.
@@ -72,9 +70,6 @@ __device__ inline void multiply(const float *stage, int32_t rows, int32_t filter
     const float4 x = *reinterpret_cast<const float4 *>(stage + r * Tile::row + Tile::filters + column);
     if constexpr (Tile::thread_filters == 1) {
       add_product(stage[r * Tile::row + filter], x, sums[0]);
-    } else if constexpr (Tile::thread_filters == 2) {
-      const float2 dy = *reinterpret_cast<const float2 *>(stage + r * Tile::row + filter);
-      add_product(dy.x, x, sums[0]), add_product(dy.y, x, sums[1]);
     } else {
 #pragma unroll
       for (int f = 0; f < Tile::thread_filters; f += 4)
@@ -131,55 +126,50 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_outer(const __grid_const
 
 // ---------------------------------------------------------------- from registers to registers
 
-// Count neighbouring columns of a row; zeros where there are none.
-template <bool Vectors, int Count>
-__device__ inline void load_columns(const OuterRows &r, int32_t row, int32_t column, bool there, float (&v)[Count]) {
-  using Vector = std::conditional_t<Count == 4, float4, float2>;
+constexpr int kTogether = 16; // rows whose loads are under way at a time
+
+// Four neighbouring columns of a row; zeros where there are none.
+template <bool Vectors>
+__device__ inline float4 load_quad(const OuterRows &r, int32_t row, int32_t column, bool there) {
   const auto *const from = static_cast<const float *>(r.data) + row;
-#pragma unroll
-  for (float &one : v) one = 0;
+  float4 v = {};
   if constexpr (Vectors) {
-    if (there && column < r.columns)
-      *reinterpret_cast<Vector *>(v) = __ldg(reinterpret_cast<const Vector *>(from + column));
+    if (there && column < r.columns) v = __ldg(reinterpret_cast<const float4 *>(from + column));
   } else {
-#pragma unroll
-    for (int i = 0; i < Count; ++i)
-      if (there && column + i < r.columns) v[i] = __ldg(from + (column + i) * r.step);
+    if (there && column < r.columns) v.x = __ldg(from + column * r.step);
+    if (there && column + 1 < r.columns) v.y = __ldg(from + (column + 1) * r.step);
+    if (there && column + 2 < r.columns) v.z = __ldg(from + (column + 2) * r.step);
+    if (there && column + 3 < r.columns) v.w = __ldg(from + (column + 3) * r.step);
   }
+  return v;
 }
 
-// A warp has so many filters and 128 columns, the four warps of a block filters of the same columns. The loads of as
-// many rows are under way at a time as registers hold. A lane finds where one row begins and tells the others: the
-// divisions of every row's coordinates would take longer than the rows.
-template <bool Vectors, int Filters>
+// A warp has four filters and 128 columns, the four warps of a block 16 filters of the same columns. A lane finds where
+// one row begins and tells the others: the divisions of every row's coordinates would take longer than the rows.
+template <bool Vectors>
 __global__ void __launch_bounds__(kThreads, 1) multiply_rows(const __grid_constant__ OuterProduct p) {
-  constexpr int kTogether = Filters == 2 ? 32 : 16;
-  const OuterTile at(p, static_cast<int32_t>(blockIdx.x), 4 * Filters, 128);
+  const OuterTile at(p, static_cast<int32_t>(blockIdx.x), 16, 128);
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, column = lane * 4;
-  const int32_t filter = static_cast<int32_t>(threadIdx.x) / 32 * Filters;
+  const int32_t filter = static_cast<int32_t>(threadIdx.x) / 32 * 4;
   const int32_t dy_begin = at.group * p.dy.group, x_begin = at.group * p.x.group;
-  float sums[Filters][4] = {};
+  float sums[4][4] = {};
   ptx::let_next_begin(), ptx::await_previous();
 #pragma unroll 1
   for (int32_t first = 0; first < p.rows; first += 32) {
     const int32_t mine = min(first + lane, p.rows - 1), dy_row = p.dy.walk.at(mine), x_row = p.x.walk.at(mine);
 #pragma unroll 1
     for (int32_t step = 0; step < 32 && first + step < p.rows; step += kTogether) {
-      __align__(16) float dy[kTogether][Filters], x[kTogether][4];
+      float4 dy[kTogether], x[kTogether];
 #pragma unroll
       for (int r = 0; r < kTogether; ++r) {
         const bool there = first + step + r < p.rows;
         const int32_t dy_at = dy_begin + __shfl_sync(~0u, dy_row, step + r);
         const int32_t x_at = x_begin + __shfl_sync(~0u, x_row, step + r);
-        load_columns<Vectors>(p.dy, dy_at, at.filter + filter, there, dy[r]);
-        load_columns<Vectors>(p.x, x_at, at.depth + column, there, x[r]);
+        dy[r] = load_quad<Vectors>(p.dy, dy_at, at.filter + filter, there);
+        x[r] = load_quad<Vectors>(p.x, x_at, at.depth + column, there);
       }
 #pragma unroll
-      for (int r = 0; r < kTogether; ++r)
-#pragma unroll
-        for (int f = 0; f < Filters; ++f)
-#pragma unroll
-          for (int c = 0; c < 4; ++c) sums[f][c] = fmaf(dy[r][f], x[r][c], sums[f][c]);
+      for (int r = 0; r < kTogether; ++r) add_products(dy[r], x[r], sums, 0);
     }
   }
   store(p, at, filter, column, sums);
@@ -187,11 +177,10 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_rows(const __grid_consta
 
 // ---------------------------------------------------------------- launch
 
-// Shared memory that a block has to itself beside `taken` bytes, so that no more blocks fit on a multiprocessor than it
-// has of one launch: those of the next, which begin early to wait there, would crowd on some.
-int64_t room_of(const OuterProduct &p, bool early, int64_t taken) {
+// Bytes of shared memory that a block has beside `taken`, so that no more blocks fit on a multiprocessor than it has of
+// a launch: those of the next, which begin early to wait there, crowded on some (96 x 1536 weights 3.8 us, now 2.6).
+int64_t room_of(const OuterProduct &p, int64_t taken) {
   constexpr int64_t kReserved = 1 << 10; // of each block
-  if (!early) return 0;
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
   const int64_t blocks = ceil_div(static_cast<int64_t>(outer_tiles(p)), multiprocessors_of(device));
@@ -200,44 +189,37 @@ int64_t room_of(const OuterProduct &p, bool early, int64_t taken) {
 }
 
 template <auto Kernel, int64_t Taken>
-void launch_alone(const OuterProduct &p, bool early, cudaStream_t stream) {
+void launch_apart(const OuterProduct &p, bool early, cudaStream_t stream) {
   launch_early_if(early, Kernel, static_cast<unsigned>(outer_tiles(p)), kThreads,
-                  static_cast<int>(room_of(p, early, Taken)), stream, p);
+                  early ? static_cast<int>(room_of(p, Taken)) : 0, stream, p);
 }
 
+// On the current device.
 template <auto Kernel, int64_t Taken>
-OuterLauncher alone() {
+OuterLauncher prepared() {
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
   allow_shared(Kernel, block_shared_bytes(device) - Taken);
-  return launch_alone<Kernel, Taken>;
+  return launch_apart<Kernel, Taken>;
 }
 
 template <class Tile>
 OuterLauncher staged() {
-  return alone<multiply_outer<Tile>, sizeof(float) * 2 * kRows * Tile::row>();
+  return prepared<multiply_outer<Tile>, sizeof(float) * 2 * kRows * Tile::row>();
 }
 
-template <int Filters>
 void launch_rows(const OuterProduct &p, bool early, cudaStream_t stream) {
   const bool vectors = p.x.width == 16 && p.dy.width == 16;
-  (vectors ? launch_alone<multiply_rows<true, Filters>, 0> : launch_alone<multiply_rows<false, Filters>, 0>)(p, early,
-                                                                                                             stream);
-}
-
-template <int Filters>
-OuterLauncher rows() {
-  alone<multiply_rows<true, Filters>, 0>(), alone<multiply_rows<false, Filters>, 0>();
-  return launch_rows<Filters>;
+  (vectors ? launch_apart<multiply_rows<true>, 0> : launch_apart<multiply_rows<false>, 0>)(p, early, stream);
 }
 
 } // namespace
 
 OuterLauncher outer_f32(const OuterShape &shape) {
   if (shape.filters == 64) return staged<Stage64x64>();
-  if (shape.filters == 32) return shape.depth == 64 ? staged<Stage32x64>() : staged<Stage32x32>();
-  if (shape.filters == 8) return rows<2>();
-  return shape.depth == 32 ? staged<Stage16x32>() : rows<4>();
+  if (shape.depth == 32) return staged<Stage16x32>();
+  prepared<multiply_rows<true>, 0>(), prepared<multiply_rows<false>, 0>();
+  return launch_rows;
 }
 
 } // namespace polyconv::cuda::gemm
