@@ -245,8 +245,7 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
     const X x(&s.x, s.columns, block + Tile::stages - 1);
     const Y y(&s.y, s.filters, block + Tile::stages - 1);
     if ((block + Tile::stages) % Tile::warps == 0) describe(g, at, s, (block + Tile::stages) / Tile::warps, last);
-    // To fetch nothing takes shallow shares as long as to fetch; where tiles are large, they have registers for no
-    // test.
+    // To fetch nothing takes as long as to fetch, which shallow shares feel; large tiles have no register for a test.
     const bool more = block + Tile::stages - 1 < last;
     const float *a = s.stages[now] + column, *b = s.stages[now] + filter;
     float *const to = s.stages[then];
@@ -354,13 +353,14 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_shared(c
   if (threadIdx.x < kEach) {
     const int32_t quad = worker % kSharing * kEach + static_cast<int32_t>(threadIdx.x);
     const uint32_t from = ptx::shared_address(laid + quad);
-    float4 v[kSharing], sum = {};
+    float4 v[kSharing], half[2] = {}; // as two ways of add_pieces: chips without clusters have the same bits
 #pragma unroll
     for (int32_t block = 0; block < kSharing; ++block)
       v[block] = ptx::load_in_cluster(ptx::address_in_cluster(from, block));
 #pragma unroll
-    for (const float4 &one : v) add_to(sum, one);
-    GradientLeave<Tile>{g}.store(tile, quad, sum);
+    for (int block = 0; block < kSharing; ++block) add_to(half[block / (kSharing / 2)], v[block]);
+    add_to(half[0], half[1]);
+    GradientLeave<Tile>{g}.store(tile, quad, half[0]);
   }
   ptx::cluster_arrive(), ptx::cluster_wait(); // nobody goes before all have read its sums
 #endif
@@ -368,7 +368,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_shared(c
 
 // ---------------------------------------------------------------- launch
 
-// Larger tiles have no fewer blocks to add, and more work for each: pieces take less time.
+// The smallest tiles alone: of larger ones a GPU has too few for clusters of all of its multiprocessors.
 template <class Tile>
 inline constexpr bool kShares = Tile::columns == 32;
 

@@ -1,5 +1,6 @@
 // gradient.hpp - what the host knows of the matrix product for the gradient of weights: dw[column][filter] = sum over
-// pixels of x[window of pixel, column] * dy[pixel][filter], where columns count taps, then the group's input channels.
+// pixels of x[window of pixel, column] * dy[pixel][filter], where columns count taps, then the group's input channels,
+// or in deep.cuh channels, then taps.
 // common/pieces.cuh says how the blocks of depth, of pixels, are shared out.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -49,8 +50,7 @@ struct Gradient {
 inline constexpr int kGradientDepth = 16, kDeepDepth = 32; // pixels of a block
 inline constexpr int kSharing = 8;                         // blocks of a cluster
 
-// Tiles, columns x filters. Gathered ones have threads of 8 x 8 sums, and of 8 x 4; deep ones of 16 x 8, 8 x 8 and 4
-// x 8.
+// Tiles, columns x filters. Threads of gathered ones have 8 x 8 sums or 8 x 4; of deep ones 16 x 8, 8 x 8 or 4 x 8.
 enum {
   kGradient256x128,
   kGradient128x128,
