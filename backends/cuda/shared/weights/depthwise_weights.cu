@@ -229,7 +229,7 @@ double estimate(const polyconv_layer &l, const Walks &s) {
   const auto taps = static_cast<int>(l.weights.size[3]);
   const double planes = real(sdk::spatial(l.input) + sdk::spatial(l.output)) * real(l.output.size[0]);
   const double inputs = 3 * step + taps; // loads of a row of inputs, and their test
-  const double issued = kStrip * real(sdk::taps(l)) + inputs * (bytes == 4 ? 4 : 22) * step + 40;
+  const double issued = kStrip * real(sdk::taps(l)) + inputs * (bytes == 4 ? 4 : 20) * step + 40;
   const int64_t images = ceil_div(l.output.size[0], s.parts);
   const double rows = real(ceil_div(images * s.strips * s.stretches, kThreads)) * (s.rows + (taps - 1) / step);
   const double waiting = rows * 0.4, issuing = rows * issued / 900;               // of a block
