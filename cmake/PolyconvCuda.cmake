@@ -21,6 +21,7 @@ function(polyconv_cuda_defaults target)
   set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_EXTENSIONS OFF
     CUDA_VISIBILITY_PRESET hidden)
   target_compile_options(${target} PRIVATE
+    "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${POLYCONV_GNU_FLAGS}>>:-Wno-unknown-pragmas>" # unroll, in device code of headers
     "$<$<COMPILE_LANGUAGE:CUDA>:${polyconv_cuda_warnings};${polyconv_cuda_packing}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:${polyconv_cuda_errors}>")
   if(POLYCONV_STRESS)
@@ -31,20 +32,21 @@ function(polyconv_cuda_defaults target)
 endfunction()
 
 # The entry files of the kernels that the calling folder's kernels.inc names: for each the one <name>.cu in the folder or
-# anywhere below it, so that a kernel stands beside its parts.
+# anywhere below it, so that a kernel stands beside its parts; <name>.cpp where the file has no device code, which costs
+# nvcc two more front ends.
 function(polyconv_cuda_kernel_files out)
   set(folder "${CMAKE_CURRENT_SOURCE_DIR}")
   polyconv_kernel_names("${folder}/kernels.inc" names)
-  file(GLOB_RECURSE sources RELATIVE "${folder}" CONFIGURE_DEPENDS *.cu)
+  file(GLOB_RECURSE sources RELATIVE "${folder}" CONFIGURE_DEPENDS *.cu *.cpp)
   set(files)
   foreach(name IN LISTS names)
     set(found ${sources})
-    list(FILTER found INCLUDE REGEX "(^|/)${name}\\.cu$")
+    list(FILTER found INCLUDE REGEX "(^|/)${name}\\.(cu|cpp)$")
     list(LENGTH found count)
     if(NOT count EQUAL 1)
       string(REPLACE ";" ", " found "${found}")
-      message(FATAL_ERROR "polyconv: ${folder}/kernels.inc names ${name}: expected one file ${name}.cu there or in a folder"
-        " below, found ${count}: ${found}")
+      message(FATAL_ERROR "polyconv: ${folder}/kernels.inc names ${name}: expected one file ${name}.cu or .cpp there or in a"
+        " folder below, found ${count}: ${found}")
     endif()
     list(APPEND files ${found})
   endforeach()
@@ -80,7 +82,7 @@ POLYCONV_INSTANCE(${instance})
 endfunction()
 
 # polyconv_add_cuda_backend(<technique> [SOURCES ...] [HOPPER ...] [ARCHITECTURES ...] [LINK ...])
-# The plug-in cuda-<technique> from the calling folder: backend.cpp, <name>.cu for each name in kernels.inc, and SOURCES,
+# The plug-in cuda-<technique> from the calling folder: backend.cpp, the entry file of each name in kernels.inc, and SOURCES,
 # files and instances of headers (polyconv_cuda_sources). ARCHITECTURES replaces the list; HOPPER are sources with
 # instructions of exactly 9.0 (wgmma, the TMA).
 function(polyconv_add_cuda_backend technique)

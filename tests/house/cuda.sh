@@ -17,7 +17,7 @@ while IFS=: read -r list name; do
   kernels=$((kernels + 1))
   [[ $name == POLYCONV_ADJOINT* ]] && adjoint=_data || adjoint=
   name=${name#*(} name=${name%)}
-  file=$(find "$(dirname "$list")" -name "$name.cu")
+  file=$(find "$(dirname "$list")" -name "$name.cu" -o -name "$name.cpp")
   named=0
   for ((folder = 1; folder; )); do
     page=$(dirname "${page:-$file}")

@@ -12,8 +12,8 @@
 namespace {
 
 const std::vector<LayerClass> kCensus = {{"2D dense 3", {"fwd:a", "fwd:b", "fwd:c"}}, {"2D 1x1", {"fwd:d"}}};
-const std::vector<Kernel> kKernels = {{"cuda-tensor", "wgmma", "backends/cuda/tensor/wgmma.cu", "", ""},
-                                      {"cuda-gemm", "implicit", "backends/cuda/gemm/implicit.cu", "", ""}};
+const std::vector<Kernel> kKernels = {{"cuda-tensor", "wgmma", "backends/cuda/tensor/wgmma.cpp", "", ""},
+                                      {"cuda-gemm", "implicit", "backends/cuda/gemm/implicit.cpp", "", ""}};
 
 Answers some_answers() {
   const Cell both = {{{"cuda-tensor", "wgmma", false, true}, 1}, {{"cuda-gemm", "implicit", true, false}, 2}};
@@ -42,7 +42,7 @@ std::string complaint(const std::string &section) {
 TEST_CASE("tables are read back as they were written") {
   const std::string tables = tables_of(kCudaPart, kCensus, some_answers(), kKernels);
   CHECK(answers_in(tables, kCudaPart, kCensus) == some_answers());
-  CHECK(tables.find("[`implicit`](../backends/cuda/gemm/implicit.cu \"cuda-gemm/implicit\") (generic) 2 · ") !=
+  CHECK(tables.find("[`implicit`](../backends/cuda/gemm/implicit.cpp \"cuda-gemm/implicit\") (generic) 2 · ") !=
         std::string::npos);
   CHECK(tables.find("nobody 1") != std::string::npos);
 }
@@ -66,10 +66,10 @@ TEST_CASE("a kernel that the source has no more is named, and its file is found 
   CHECK(gone(some_answers(), kKernels).empty());
   CHECK(gone(some_answers(), {kKernels[0]}) == std::vector<std::string>{"cuda-gemm/implicit"});
   std::vector<Kernel> moved = kKernels;
-  moved[0].file = "backends/cuda/tensor/product/wgmma.cu";
+  moved[0].file = "backends/cuda/tensor/product/wgmma.cpp";
   const std::string before = tables_of(kCudaPart, kCensus, some_answers(), kKernels);
   CHECK(tables_of(kCudaPart, kCensus, answers_in(before, kCudaPart, kCensus), moved)
-            .find("](../backends/cuda/tensor/product/wgmma.cu ") != std::string::npos);
+            .find("](../backends/cuda/tensor/product/wgmma.cpp ") != std::string::npos);
 }
 
 TEST_CASE("the census is read by class, and a file that is none is refused") {

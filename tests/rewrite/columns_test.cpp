@@ -133,7 +133,7 @@ TEST_CASE("columns added up over the readers of each input are the gradient, in 
     Numbers x(static_cast<size_t>(elements(l.input)), -1000.0);
     const int64_t all = l.output.size[0];
     for (int64_t first = 0; first < all; first += c.images) {
-      const int64_t begin = std::min(first, all - c.images); // as col2im.cu
+      const int64_t begin = std::min(first, all - c.images); // as col2im.cpp
       Numbers part = columns(c, w, y, begin);
       fold(c, part, x, begin);
       parts += first > 0;

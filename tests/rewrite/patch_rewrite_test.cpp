@@ -136,7 +136,7 @@ void scatter(const PatchMatrix &m, int64_t row, const Numbers &matrix, Numbers &
   for_elements(m, row, [&](int64_t to, int64_t from) { number(tensor, to) = number(matrix, from); });
 }
 
-// What a kernel does with a patch (common/rewrite/patch_kernel.cu).
+// What a kernel does with a patch (common/rewrite/patch_kernel.cpp).
 void run_patch(const polyconv_layer &l, const Patch &p, Numbers &x, Numbers &w, Numbers &y) {
   const PatchMatrix windows = windows_of(l, l.input, p.order), filters = filters_of(l.weights, p.order);
   Numbers windows_copy = p.in_place ? Numbers{} : gathered(windows, p.row, x);

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_runtime.h>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>

@@ -49,7 +49,7 @@ __device__ inline Sum operand(Stored stored, int32_t zero_point) {
   else
     return static_cast<Sum>(value(stored));
 }
-
+#ifdef __CUDACC__ // the device's own rounding
 // Sums and products of the epilogue, each rounded on its own: the compiler must not contract them to one FMA, because
 // the quantised rows promise the same bits on every backend.
 __device__ inline float add(float a, float b) {
@@ -81,7 +81,7 @@ __device__ inline int32_t round_to_integer(T v, int32_t low, int32_t high) {
     i = __float2int_rn(v);
   return v != v ? 0 : min(max(i, low), high);
 }
-
+#endif
 // Element i of a tensor whose type is known at run time: residuals, biases and scales, not the inner loop.
 template <class T>
 __device__ inline T load(const void *p, int32_t type, int64_t i) {

@@ -1,7 +1,7 @@
 // products.hpp - kernels that are another layer's products: a layer is written as one that a kernel of a list
 // multiplies, with copies around it. A config is one of theirs, with their name before its own.
 //
-//   extern const Rewrite kPatches; // patch_kernel.cu
+//   extern const Rewrite kPatches; // patch_kernel.cpp
 //   const sdk::Kernel kernel_patch = rewritten_of<kPatches, POLYCONV_FORWARD, kernel_wgmma, kernel_mma>("patch");
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,14 +1,13 @@
 // partials.cuh - the end of a product whose k is split over blocks: adds the partial sums of every output in the order
-// of k, and is its epilogue. For problems of few tiles, which would leave most of the device without work. Partial sums
-// lie as planes, one a split, of channels x pixels: rows of channels of `partials_row` pixels.
+// of k, and is its epilogue. For problems of few tiles, which would leave most of the device without work.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/device/check.hpp"
 #include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
-#include "common/implicit.hpp"
 #include "common/ptx/grid.cuh"
+#include "common/sums/partials.hpp"
 
 namespace polyconv::cuda {
 
@@ -28,21 +27,6 @@ __global__ void __launch_bounds__(128, 1)
     at.c = channel;
     finish_and_store(p.conv, p.result, sum, at, activations);
   }
-}
-
-inline int64_t partials_row(const polyconv_layer &l) {
-  return (l.output.size[0] * sdk::spatial(l.output) + 31) / 32 * 32; // rows begin at whole lines
-}
-
-// Bytes of workspace for the partial sums, what lets a product write them, and the kernel that adds them.
-inline int64_t partials_bytes(const polyconv_layer &l, int splits) {
-  return splits == 1 ? 0 : splits * partials_row(l) * l.output.size[1] * (l.sum_type == POLYCONV_F64 ? 8 : 4);
-}
-
-inline void set_split(const polyconv_layer &l, int splits, void *workspace, ImplicitGemm *product) {
-  product->splits = splits;
-  product->partials = workspace;
-  product->partials_row = partials_row(l);
 }
 
 template <class T, class Activations = UsualActivations>

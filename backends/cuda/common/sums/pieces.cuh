@@ -27,15 +27,18 @@ struct Shares {
   int32_t each = 0, odd = 0; // units of a worker; the first `odd` of a group have one more
   Divider by_blocks, by_span, by_workers, by_each, by_each_more; // a group's blocks, its workers, a worker's units
 
+  int32_t longest() const { return (each + (odd > 0 ? 1 : 0)) * unit; } // blocks of a worker
+  // Whether every tile is one worker's.
+  bool all_whole() const { return unit == blocks || group % workers_of_group == 0; }
+#ifdef __CUDACC__
   __device__ int32_t begin(int32_t worker) const {
     const int32_t which = by_workers(worker), within = worker - which * workers_of_group;
     return which * group * blocks + (within * each + min(within, odd)) * unit;
   }
   // The tile that a worker begins with.
-  __device__ int32_t first_tile(int32_t worker) const { return by_blocks(begin(worker)); }
-  int32_t longest() const { return (each + (odd > 0 ? 1 : 0)) * unit; } // blocks of a worker
-  // Whether every tile is one worker's.
-  bool all_whole() const { return unit == blocks || group % workers_of_group == 0; }
+  __device__ int32_t first_tile(int32_t worker) const {
+    return by_blocks(begin(worker));
+  }
   // The worker that sums block `block` of all.
   __device__ int32_t worker_of(int32_t block) const {
     const int32_t which = by_span(block), of_group = block - which * group * blocks, longer = odd * (each + 1);
@@ -46,6 +49,7 @@ struct Shares {
   __device__ int64_t piece(int32_t worker, int32_t tile) const {
     return int64_t{worker} * most + tile - first_tile(worker);
   }
+#endif
 };
 
 // tiles * blocks: below 2^31. `groups` divides tiles. At most `workers`, each with a unit or more.
@@ -65,6 +69,7 @@ inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_
   return s;
 }
 
+#ifdef __CUDACC__
 // Body(tile, first, last, piece) for the blocks of depth of every tile in a worker's share.
 template <class Body>
 __device__ inline void for_pieces(const Shares &s, int worker, const Body &body) {
@@ -139,5 +144,6 @@ void launch_add_pieces(const Shares &s, const void *pieces, int32_t quads, const
   launch_waiting(add_pieces<Leave>, static_cast<unsigned>(s.tiles) * static_cast<unsigned>(per_tile), 32 * ways * sets,
                  0, stream, s, static_cast<const float4 *>(pieces), quads, ways, leave);
 }
+#endif
 
 } // namespace polyconv::cuda

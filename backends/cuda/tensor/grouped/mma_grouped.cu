@@ -1,6 +1,6 @@
 // mma_grouped.cu - forward, f16, bf16 and f32 under math tf32, channels last in two dimensions: groups of 4 (of 16
 // bits), 8, 16, 24 or 32 channels, as many out as in, or 8 and 16, with a bias and a relu at most. The general product
-// (mma.cu) would multiply tiles of 64 channels, of which a group has 8; here an instruction multiplies the 8 of one
+// (mma.cpp) would multiply tiles of 64 channels, of which a group has 8; here an instruction multiplies the 8 of one
 // group, or of two groups of 4, and every input is read once, whatever the number of taps.
 //
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.

@@ -210,7 +210,7 @@ Launcher across_launcher_of(int shape);
 // Whether 16 bytes of a pixel's channels can be moved at once, were the pointer aligned to them.
 bool has_whole_vectors(const polyconv_tensor &t);
 
-// What a plan asks (choice.cu): blocks of depth; bytes of partial sums; whether everything but the types suits;
+// What a plan asks (choice.cpp): blocks of depth; bytes of partial sums; whether everything but the types suits;
 // whether depth can be split so (`chosen`: somebody wants that, and hears why not).
 int64_t depth_blocks(const polyconv_layer &layer, int32_t row = 128);
 int64_t last_steps(const polyconv_layer &layer, int32_t row); // instructions along the depth of a tap's last block
