@@ -31,15 +31,14 @@ struct Config {
   int32_t width, threads; // of a block
 };
 constexpr Config kConfigs[] = {
-    {"plane_1x1_w32", kPlane, {1, 1}, 32, 128},     {"plane_32x1_w32", kPlane, {32, 1}, 32, 128},
     {"plane_8x4_w32", kPlane, {8, 4}, 32, 128},     {"plane_32x4_w25", kPlane, {32, 4}, 25, 100},
     {"plane_32x4_w32", kPlane, {32, 4}, 32, 128},   {"plane_8x8_w8", kPlane, {8, 8}, 8, 128},
     {"plane_32x8_w8", kPlane, {32, 8}, 8, 128},     {"plane_32x8_w32", kPlane, {32, 8}, 32, 128},
     {"plane_64x8_w32", kPlane, {64, 8}, 32, 128},   {"linear_1x1_w32", kLinear, {1, 1}, 32, 128},
-    {"linear_32x1_w32", kLinear, {32, 1}, 32, 128}, {"linear_8x4_w32", kLinear, {8, 4}, 32, 128},
-    {"linear_32x4_w25", kLinear, {32, 4}, 25, 100}, {"linear_32x4_w32", kLinear, {32, 4}, 32, 128},
-    {"linear_8x8_w8", kLinear, {8, 8}, 8, 128},     {"linear_32x8_w8", kLinear, {32, 8}, 8, 128},
-    {"linear_32x8_w32", kLinear, {32, 8}, 32, 128}, {"linear_64x8_w32", kLinear, {64, 8}, 32, 128},
+    {"linear_8x4_w32", kLinear, {8, 4}, 32, 128},   {"linear_32x4_w25", kLinear, {32, 4}, 25, 100},
+    {"linear_32x4_w32", kLinear, {32, 4}, 32, 128}, {"linear_8x8_w8", kLinear, {8, 8}, 8, 128},
+    {"linear_32x8_w8", kLinear, {32, 8}, 8, 128},   {"linear_32x8_w32", kLinear, {32, 8}, 32, 128},
+    {"linear_64x8_w32", kLinear, {64, 8}, 32, 128},
 };
 constexpr int kConfigCount = sizeof kConfigs / sizeof kConfigs[0];
 

@@ -160,7 +160,7 @@ LaunchFunction by_path(const Wanted &wanted) {
 template <int size>
 LaunchFunction find_instance(const Wanted &wanted) {
   switch (wanted.patch.across) {
-    case 1: return by_path<size, 1>(wanted);
+    case 1: return by_types<LinearReader, size, 1>(wanted); // alone: no layer takes planes so
     case 4: return by_path<size, 4>(wanted);
     default: return by_path<size, 8>(wanted);
   }

@@ -17,12 +17,11 @@ using namespace gemm;
 struct Config {
   int tile, splits;
 };
-constexpr Config kConfigs[] = {{k128x256x16, 1}, {k256x128x16, 1}, {k128x128x16, 1}, {k128x64x16, 1}, {k64x64x16, 1},
-                               {k128x32x16, 1},  {k64x64x16, 2},   {k64x64x16, 4},   {k64x64x16, 8},  {k64x64x16, 16},
-                               {k32x32x16, 1},   {k32x32x16, 2},   {k32x32x16, 4}};
-constexpr const char *kNames[] = {"128x256x16", "256x128x16", "128x128x16", "128x64x16",  "64x64x16",
-                                  "128x32x16",  "64x64x16k2", "64x64x16k4", "64x64x16k8", "64x64x16k16",
-                                  "32x32x16",   "32x32x16k2", "32x32x16k4"};
+constexpr Config kConfigs[] = {{k128x256x16, 1}, {k256x128x16, 1}, {k128x64x16, 1}, {k64x64x16, 1},
+                               {k128x32x16, 1},  {k64x64x16, 2},   {k64x64x16, 4},  {k64x64x16, 8},
+                               {k64x64x16, 16},  {k32x32x16, 1},   {k32x32x16, 2},  {k32x32x16, 4}};
+constexpr const char *kNames[] = {"128x256x16", "256x128x16", "128x64x16",   "64x64x16", "128x32x16",  "64x64x16k2",
+                                  "64x64x16k4", "64x64x16k8", "64x64x16k16", "32x32x16", "32x32x16k2", "32x32x16k4"};
 constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
 static_assert(sizeof kNames / sizeof *kNames == kConfigCount, "every config has a name");
 

@@ -226,22 +226,18 @@ Launcher by_source(Source source) {
   }
 }
 
-// Every tile of a type: f32 has all of them.
+// The tiles of a type (has_tile).
 template <class From>
 Launcher product_of(int tile, Source source) {
-  constexpr bool kF64 = std::is_same_v<From, double>;
-  using T = std::conditional_t<kF64, double, float>;
+  using T = std::conditional_t<std::is_same_v<From, double>, double, float>;
   if constexpr (std::is_same_v<From, float>) {
+    if (tile == k128x256x16) return by_source<From, T, Tile128x256x16>(source);
     if (tile == k256x128x16) return by_source<From, T, Tile256x128x16>(source);
     if (tile == k128x32x16) return by_source<From, T, Tile128x32x16>(source);
     if (tile == k32x32x16) return by_source<From, T, Tile32x32x16>(source);
   }
   if constexpr (std::is_same_v<From, T>) {
     if (tile == k128x64x16) return by_source<From, T, Tile128x64x16>(source);
-  }
-  if constexpr (!kF64) {
-    if (tile == k128x256x16) return by_source<From, T, Tile128x256x16>(source);
-    if (tile == k128x128x16) return by_source<From, T, Tile128x128x16>(source);
   }
   return by_source<From, T, Tile64x64x16>(source);
 }

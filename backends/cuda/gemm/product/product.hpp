@@ -50,27 +50,25 @@ struct Shape {
   double efficiency;  // of the FMA rate that a large matrix product reaches, when every multiprocessor has its blocks
   double windows = 1; // so many times as long where there are several taps
 };
-enum { k128x256x16, k256x128x16, k128x128x16, k128x64x16, k64x64x16, k128x32x16, k32x32x16, kTileCount };
+enum { k128x256x16, k256x128x16, k128x64x16, k64x64x16, k128x32x16, k32x32x16, kTileCount };
 // 128 sums a thread: fewer loads from shared memory a product, and fewer warps.
 using Tile128x256x16 = Tile<128, 256, 16, 16, 8>;
 using Tile256x128x16 = Tile<256, 128, 16, 16, 8>;
-using Tile128x128x16 = Tile<128, 128, 16, 16, 8>;
 // 64 and 32: for few channels or few tiles; 32 x 32 where even those of 64 x 64 are fewer than multiprocessors.
 using Tile128x64x16 = Tile<128, 64, 16, 8, 8>;
 using Tile64x64x16 = Tile<64, 64, 16, 8, 4>;
 using Tile128x32x16 = Tile<128, 32, 16, 8, 4>;
 using Tile32x32x16 = Tile<32, 32, 16, 4, 4>;
-inline constexpr Shape kShapes[] = {{128, 256, 16, 256, 1, 0.919}, {256, 128, 16, 256, 1, 0.920},
-                                    {128, 128, 16, 128, 2, 0.80},  {128, 64, 16, 128, 3, 0.908, 1.08},
-                                    {64, 64, 16, 128, 4, 0.731},   {128, 32, 16, 128, 4, 0.678, 1.06},
-                                    {32, 32, 16, 64, 8, 0.57}};
+inline constexpr Shape kShapes[] = {{128, 256, 16, 256, 1, 0.919},      {256, 128, 16, 256, 1, 0.920},
+                                    {128, 64, 16, 128, 3, 0.908, 1.08}, {64, 64, 16, 128, 4, 0.731},
+                                    {128, 32, 16, 128, 4, 0.678, 1.06}, {32, 32, 16, 64, 8, 0.57}};
 static_assert(sizeof kShapes / sizeof *kShapes == kTileCount, "every tile has a shape");
 
-// Whether there is a kernel for a type in a tile: every tile for f32, some for the others.
+// Whether there is a kernel for a type in a tile: every tile for f32, two for f64, and for f16 and bf16, which are for
+// the tensor cores wherever there are such, the smallest that any layer fits.
 inline bool has_tile(int32_t type, int tile) {
   if (type == POLYCONV_F32) return true;
-  if (type == POLYCONV_F64) return tile == k128x64x16 || tile == k64x64x16;
-  return tile == k128x256x16 || tile == k128x128x16 || tile == k64x64x16;
+  return tile == k64x64x16 || (type == POLYCONV_F64 && tile == k128x64x16);
 }
 
 // Bytes of an element of packed weights and sums.

@@ -336,7 +336,6 @@ DepthwiseInstance by_shape(int columns, int rows) {
   if constexpr (step == 1) {
     if (columns == 4 && rows == 7) return instance<T, n, step, 4, 7>();
     if (columns == 2 && rows == 7) return instance<T, n, step, 2, 7>();
-    if (columns == 2 && rows == 14) return instance<T, n, step, 2, 14>();
   } else {
     if (columns == 2 && rows == 4) return instance<T, n, step, 2, 4>();
   }

@@ -29,7 +29,7 @@ struct FirstShape {
 };
 #define POLYCONV_FIRST_TILES(tile)                                                                    \
   tile(128, 4, 2, 1, 64, "128x256") tile(64, 4, 1, 2, 64, "64x256") tile(128, 2, 2, 1, 64, "128x128") \
-      tile(64, 2, 1, 2, 64, "64x128") tile(256, 2, 2, 1, 64, "256x128") tile(64, 4, 1, 2, 32, "64x256x32")
+      tile(64, 2, 1, 2, 64, "64x128") tile(64, 4, 1, 2, 32, "64x256x32")
 #define POLYCONV_FIRST_SHAPE(rows, chunks, row_groups, chunk_groups, depth, name) \
   {rows, chunks, row_groups, chunk_groups, depth},
 inline constexpr FirstShape kFirstShapes[] = {POLYCONV_FIRST_TILES(POLYCONV_FIRST_SHAPE)};

@@ -18,8 +18,8 @@ struct FirstWeightsTile : wgmma::WeightsTile<Type, Rows, Chunks, RowGroups, Chun
 // The launcher of each shape, in the order of kFirstWeightsShapes.
 template <class T>
 wgmma::WeightsLauncher first_weights_launcher_of(int shape) {
-#define POLYCONV_FIRST_WEIGHTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, name) \
-  &wgmma::weights_launcher<FirstWeightsTile<T, rows, chunks, row_groups, chunk_groups, 64> >,
+#define POLYCONV_FIRST_WEIGHTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, ways, name) \
+  &wgmma::weights_launcher<FirstWeightsTile<T, rows, chunks, row_groups, chunk_groups, 64>, ways>,
   static constexpr wgmma::WeightsLauncher (*kLaunchers[])() = {
       POLYCONV_FIRST_WEIGHTS_TILES(POLYCONV_FIRST_WEIGHTS_LAUNCHER)};
 #undef POLYCONV_FIRST_WEIGHTS_LAUNCHER

@@ -15,7 +15,7 @@ namespace {
 
 using namespace first;
 
-#define POLYCONV_NAME(rows, chunks, row_groups, chunk_groups, name) name,
+#define POLYCONV_NAME(rows, chunks, row_groups, chunk_groups, ways, name) name,
 constexpr const char *kNames[] = {POLYCONV_FIRST_WEIGHTS_TILES(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 

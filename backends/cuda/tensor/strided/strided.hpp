@@ -28,10 +28,9 @@ struct StridedProduct {
 };
 
 // Configs: a shape's place in kShapes, its arguments, and the name.
-#define POLYCONV_WGMMA_STRIDED_TILES(tile)                                                              \
-  tile(0, 128, 256, 2, 1, 1, false, "128x256x64") tile(1, 256, 128, 2, 1, 1, true, "256x128x64c")       \
-      tile(2, 192, 128, 2, 1, 1, true, "192x128x64c") tile(4, 128, 128, 2, 2, 1, false, "128x128x64t2") \
-          tile(6, 256, 64, 2, 2, 1, true, "256x64x64ct2")
+#define POLYCONV_WGMMA_STRIDED_TILES(tile)                                                        \
+  tile(1, 256, 128, 2, 1, 1, true, "256x128x64c") tile(2, 192, 128, 2, 1, 1, true, "192x128x64c") \
+      tile(4, 128, 128, 2, 2, 1, false, "128x128x64t2") tile(6, 256, 64, 2, 2, 1, true, "256x64x64ct2")
 #define POLYCONV_WGMMA_STRIDED_SHAPE(shape, pixels, channels, groups, teams, blocks, turned, name) shape,
 inline constexpr int kStridedShapes[] = {POLYCONV_WGMMA_STRIDED_TILES(POLYCONV_WGMMA_STRIDED_SHAPE)};
 inline constexpr int kStridedConfigs = sizeof kStridedShapes / sizeof *kStridedShapes;

@@ -132,6 +132,7 @@ WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
     p.shares = share_out_whole(p.shares, 2);
     if (p.whole) consider(p);
   }
+  if ((shape.ways & kInClusters) == 0) return best;
   for (const int32_t sharing : {2, 4, kMostSharing}) {
     WeightsProduct p = make_weights_product(l, shape, sharing);
     p.whole = 1;

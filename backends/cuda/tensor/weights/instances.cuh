@@ -9,8 +9,8 @@ namespace polyconv::cuda::wgmma {
 // The launcher of each shape, in the order of kWeightsShapes.
 template <class T>
 WeightsLauncher weights_launcher_of(int shape) {
-#define POLYCONV_WGMMA_WEIGHTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, depth) \
-  &weights_launcher<WeightsTile<T, rows, chunks, row_groups, chunk_groups, depth> >,
+#define POLYCONV_WGMMA_WEIGHTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, depth, ways) \
+  &weights_launcher<WeightsTile<T, rows, chunks, row_groups, chunk_groups, depth>, ways>,
   static constexpr WeightsLauncher (*kLaunchers[])() = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_LAUNCHER)};
 #undef POLYCONV_WGMMA_WEIGHTS_LAUNCHER
   return kLaunchers[shape]();

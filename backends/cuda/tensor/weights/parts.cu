@@ -137,7 +137,7 @@ WeightsLauncher parts_launcher() {
 
 template <int Parts>
 WeightsLauncher parts_launcher_of(int shape) {
-#define POLYCONV_PARTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, depth) \
+#define POLYCONV_PARTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, depth, ways) \
   &parts_launcher<PartsTile<Parts, rows, chunks, row_groups, chunk_groups, depth>>,
   static constexpr WeightsLauncher (*kLaunchers[])() = {POLYCONV_WGMMA_WEIGHTS_PARTS_TILES(POLYCONV_PARTS_LAUNCHER)};
 #undef POLYCONV_PARTS_LAUNCHER

@@ -8,7 +8,7 @@
 
 namespace polyconv::cuda::wgmma {
 
-#define POLYCONV_WGMMA_WEIGHTS_PARTS_TILES(tile) tile(128, 2, 2, 1, 32) tile(64, 4, 1, 2, 32)
+#define POLYCONV_WGMMA_WEIGHTS_PARTS_TILES(tile) tile(128, 2, 2, 1, 32, kAlone) tile(64, 4, 1, 2, 32, kAlone)
 inline constexpr WeightsShape kPartsShapes[] = {POLYCONV_WGMMA_WEIGHTS_PARTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};
 inline constexpr const char *kPartsNames[] = {"128x128", "64x256"};
 inline constexpr int kPartsShapeCount = sizeof kPartsShapes / sizeof *kPartsShapes;

@@ -144,7 +144,7 @@ bool adds_together(const WeightsProduct &p) {
 
 bool suits_pairs(const WeightsProduct &p, const WeightsShape &shape, WeightsPairs pairs) {
   const int32_t tiles = pairs == kPairsOfRows ? p.row_tiles : (p.chunks + shape.chunks - 1) / shape.chunks;
-  return p.boxes != kNoBoxes && !shape.in_rows && tiles % 2 == 0;
+  return (shape.ways & kInPairs) != 0 && p.boxes != kNoBoxes && tiles % 2 == 0;
 }
 
 Shares share_out_whole(const Shares &s, int32_t cluster) {

@@ -116,17 +116,18 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_shared_pixels(const
 
 // ---------------------------------------------------------------- launch
 
-template <class Tile>
+template <class Tile, int32_t ways>
 WeightsLauncher weights_launcher() {
-  constexpr bool kPaired = !Tile::in_rows; // whether tiles can be
   const auto prepare = [] {
     allow_shared(multiply_pixels<Tile, false>, Tile::shared_bytes);
-    allow_shared(multiply_shared_pixels<Tile>, Tile::shared_bytes);
-    if constexpr (kPaired) allow_shared(multiply_pixels<Tile, true>, Tile::shared_bytes);
+    if constexpr ((ways & kInClusters) != 0) allow_shared(multiply_shared_pixels<Tile>, Tile::shared_bytes);
+    if constexpr ((ways & kInPairs) != 0) allow_shared(multiply_pixels<Tile, true>, Tile::shared_bytes);
   };
   const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
-    auto kernel = p.sharing > 1 ? multiply_shared_pixels<Tile> : multiply_pixels<Tile, false>;
-    if constexpr (kPaired)
+    auto kernel = multiply_pixels<Tile, false>;
+    if constexpr ((ways & kInClusters) != 0)
+      if (p.sharing > 1) kernel = multiply_shared_pixels<Tile>;
+    if constexpr ((ways & kInPairs) != 0)
       if (p.pairs != kNoPairs) kernel = multiply_pixels<Tile, true>;
     const auto cluster = static_cast<unsigned>(cluster_of(p)),
                blocks = static_cast<unsigned>(p.shares.workers) * cluster;

@@ -56,18 +56,23 @@ enum WeightsBoxes : int32_t { kNoBoxes = 0, kBoxes = 1, kBoxOfGradients = 2, kBo
 // for both.
 enum WeightsPairs : int32_t { kNoPairs = 0, kPairsOfRows = 1, kPairsOfColumns = 2 };
 
+// How blocks may work together at a tile: in pairs (WeightsPairs), in clusters (shared.cuh). A shape is compiled for
+// those in which it is the fastest for some layer.
+enum WeightsWays : int32_t { kAlone = 0, kInPairs = 1, kInClusters = 2, kInBoth = 3 };
+
 // A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth; whether these are part of a row
 // of pixels, those of one image (first/).
 struct WeightsShape {
-  int32_t rows, chunks, row_groups, chunk_groups, depth;
+  int32_t rows, chunks, row_groups, chunk_groups, depth, ways;
   bool in_rows = false;
 };
-#define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                                            \
-  tile(128, 4, 2, 1, 64) tile(256, 2, 2, 1, 64) tile(128, 2, 2, 1, 64) tile(64, 4, 1, 2, 64) tile(64, 9, 1, 3, 32)    \
-      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64) tile(64, 3, 1, 1, 64) tile(128, 3, 2, 1, 64) \
-          tile(128, 1, 2, 1, 64)
-#define POLYCONV_WGMMA_WEIGHTS_SHAPE(rows, chunks, row_groups, chunk_groups, depth) \
-  {rows, chunks, row_groups, chunk_groups, depth},
+#define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                              \
+  tile(128, 4, 2, 1, 64, kInBoth) tile(256, 2, 2, 1, 64, kAlone) tile(128, 2, 2, 1, 64, kInBoth)        \
+      tile(64, 4, 1, 2, 64, kInBoth) tile(64, 9, 1, 3, 32, kAlone) tile(64, 2, 1, 1, 64, kInBoth)       \
+          tile(64, 1, 1, 1, 64, kInBoth) tile(64, 3, 1, 1, 64, kInBoth) tile(128, 3, 2, 1, 64, kInBoth) \
+              tile(128, 1, 2, 1, 64, kInBoth)
+#define POLYCONV_WGMMA_WEIGHTS_SHAPE(rows, chunks, row_groups, chunk_groups, depth, ways) \
+  {rows, chunks, row_groups, chunk_groups, depth, ways},
 inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};
 inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeightsShapes;
 

@@ -15,7 +15,7 @@ namespace {
 
 using namespace wgmma;
 
-constexpr const char *kNames[] = {"128x256", "256x128", "128x128", "64x256",  "64x576", "256x64",
+constexpr const char *kNames[] = {"128x256", "256x128", "128x128", "64x256",  "64x576",
                                   "64x128",  "64x64",   "64x192",  "128x192", "128x64"};
 static_assert(sizeof kNames / sizeof *kNames == kWeightsShapeCount, "every shape has a name");
 
