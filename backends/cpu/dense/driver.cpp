@@ -29,25 +29,36 @@ int64_t line_sums(const DensePlan &p) {
   return p.arithmetic == DenseArithmetic::kQuads ? p.axis[0].taps * p.axis[1].taps * p.panel_channels : 0;
 }
 
+// Whether a volume of one channel, whose few filters have one tap along a long W, goes tap by tap: much of its windows
+// is padding, which is left out then.
+bool goes_tap_by_tap(const polyconv_layer &l, Isa isa) {
+  constexpr int64_t kLong = 64;
+  const int64_t *const taps = l.weights.size + sdk::kD, *const out = l.output.size + sdk::kD;
+  return l.input.type == POLYCONV_F32 && many_registers(isa) && l.weights.size[sdk::kC] == 1 && taps[2] == 1 &&
+         l.output.size[sdk::kC] <= l.groups * vector_bytes(isa) / 4 && out[2] >= kLong && out[0] < 2 * taps[0] &&
+         out[1] < 2 * taps[1];
+}
+
 // One run of taps is a line of W: of few channels in three dimensions it should be the line with most of them. (No
 // chain takes such layers, whose windows are rows as the problem has them.)
-bool is_walked_otherwise(const polyconv_layer &l) {
+bool is_walked_otherwise(const polyconv_layer &l, Isa isa) {
   constexpr int64_t kFewInputs = 16;
   const int64_t *const taps = l.weights.size + sdk::kD;
+  if (goes_tap_by_tap(l, isa)) return false;
   const bool dense = l.dilation[0] == 1 && l.dilation[1] == 1 && l.dilation[2] == 1;
   return dense && taps[0] > 1 && std::max(taps[0], taps[1]) > taps[2] && l.weights.size[sdk::kC] <= kFewInputs;
 }
 
-polyconv_layer as_walked(const polyconv_layer &l) {
-  return is_walked_otherwise(l) ? with_most_taps_last(l) : l;
+polyconv_layer as_walked(const polyconv_layer &l, Isa isa) {
+  return is_walked_otherwise(l, isa) ? with_most_taps_last(l) : l;
 }
 
 // Everything the packed bytes depend on beside the weight problem: element, panel and block of channels, order of axes.
-void set_format(const DensePlan &p, const polyconv_layer &layer, sdk::Offer &offer) {
+void set_format(const DensePlan &p, const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
   static const char *const kElements[] = {"f32", "f64", "s16", "bf16", "s8"};
   set_weights(offer, weights_bytes(p) + p.groups * p.panels * line_sums(p) * 4, "cpu_dense_%s_%d%s:1",
               kElements[static_cast<int>(p.arithmetic)], static_cast<int>(p.panel_channels),
-              is_walked_otherwise(layer) ? "_walked" : "");
+              is_walked_otherwise(layer, isa) ? "_walked" : "");
 }
 
 // One weight as the arithmetic's number; as its bits where that is bf16.
@@ -120,7 +131,7 @@ bool may_stream(const DensePlan &p) {
 class DenseInstance final : public RowInstance {
  public:
   DenseInstance(const polyconv_request &request, Isa isa, DenseTaskFunction task)
-      : layer_(as_walked(*request.layers[0])),
+      : layer_(as_walked(*request.layers[0], isa)),
         plan_(dense_geometry(layer_, *request.policy, isa)),
         task_(task),
         may_stream_(may_stream(plan_)) {
@@ -191,10 +202,10 @@ bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_no_pooling(layer, offer)) return false;
-  const DensePlan p = dense_geometry(as_walked(layer), *request.policy, isa);
+  const DensePlan p = dense_geometry(as_walked(layer, isa), *request.policy, isa);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  set_format(p, layer, offer);
+  set_format(p, layer, isa, offer);
   return true;
 }
 

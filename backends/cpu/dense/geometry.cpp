@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kMostBlocks = 4;   // of channels that share a strip: 1 MiB at most
 constexpr int64_t kFewChannels = 16; // up to here one run of all taps of a line beats leaving padding out
+constexpr int64_t kManyFilters = 128;
 constexpr int64_t kLine = 64;
 constexpr double kWeightsBytesPerUs = 80e3;               // of one thread at best: from the second cache
 constexpr double kCachedBytes = 8e6, kTurnedBytes = 0.75; // of tensors that are turned: beyond a cache, as many more
@@ -54,6 +55,11 @@ bool stores_tiles(const DensePlan &p) {
   }
 }
 
+// Whether sums are f32.
+bool is_float(const DensePlan &p) {
+  return p.arithmetic == DenseArithmetic::kF32 || p.arithmetic == DenseArithmetic::kBf16;
+}
+
 // The step of W where tiles of one vector share what their taps read; 0: they do not. One tap shares nothing, but may
 // be of a pair of lines, and two are what a gradient at stride 2 has, at step 1.
 int32_t shares(const DensePlan &p, Isa isa) {
@@ -62,9 +68,7 @@ int32_t shares(const DensePlan &p, Isa isa) {
   const bool near = w.taps <= kDenseTaps && w.dilation == 1 && w.step <= (w.taps == kDenseTaps ? 2 : 1) && w.out > 1;
   const AxisOutputs all = outputs_inside(w, 0);
   if (w.taps == 1 && (p.taps == 1 || all.first > 0 || all.last < w.out || w.out > kDensePairMost)) return 0;
-  return p.arithmetic == DenseArithmetic::kF32 && many_registers(isa) && few && near && p.channel_blocks == 1
-             ? static_cast<int32_t>(w.step)
-             : 0;
+  return is_float(p) && many_registers(isa) && few && near && p.channel_blocks == 1 ? static_cast<int32_t>(w.step) : 0;
 }
 
 // What the layer alone decides.
@@ -98,8 +102,9 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.adds = adds(layer, p);
   p.stores_tiles = stores_tiles(p);
   p.shares = shares(p, isa);
-  p.is_long = p.arithmetic == DenseArithmetic::kF32 && many_registers(isa) && p.group_out <= p.panel_channels / 2 &&
-              p.taps == 1 && p.channel_blocks == 1 && p.stores_tiles && !p.along_w;
+  const bool one_step = p.arithmetic == DenseArithmetic::kF32 && p.axis[2].taps == 1 && p.pixel == 1; // of a run
+  p.is_long = is_float(p) && many_registers(isa) && p.group_out <= p.panel_channels / 2 && (p.taps == 1 || one_step) &&
+              p.channel_blocks == 1 && p.stores_tiles && !p.along_w;
   if (p.is_long) p.tile_pixels = kDenseLong;
   return p;
 }
@@ -138,6 +143,18 @@ polyconv_layer with_pixels_in_line(polyconv_layer layer) {
   return layer;
 }
 
+// Whether stored channels are the arithmetic's elements, side by side: of several channels those of a pixel fill
+// theirs, and elements lie whole elements apart.
+bool is_as_wanted(const DensePlan &p, const polyconv_tensor &in) {
+  const int64_t several = element_channels(p.arithmetic);
+  const bool same = several == 1 ? in.type == POLYCONV_F32 || in.type == POLYCONV_F64
+                                 : in.type == POLYCONV_BF16 || in.type == POLYCONV_U8;
+  for (const int i : {sdk::kN, sdk::kD, sdk::kH, sdk::kW})
+    if (in.size[i] > 1 && in.stride[i] % several != 0) return false;
+  return same && p.arithmetic != DenseArithmetic::kPairs && p.group_in % several == 0 &&
+         (in.stride[sdk::kC] == 1 || in.size[sdk::kC] == 1);
+}
+
 // The output as lines of columns, and where the source is read.
 void set_source(DensePlan &p, const polyconv_layer &layer) {
   const polyconv_tensor &in = layer.input;
@@ -146,14 +163,18 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   p.padded = !(p.skips_lines && (p.shares ? skips_ends(p) : leaves_padding_out(p)));
   if (p.padded) p.skips_first = p.skips_last = 0;
   const int64_t bytes = element_bytes(p);
-  const bool as_wanted = (in.type == POLYCONV_F32 || in.type == POLYCONV_F64) &&
-                         (in.stride[sdk::kC] == 1 || in.size[sdk::kC] == 1) && !p.padded;
+  // One tap that leaves pixels out is brought together where many filters read it: a line of a few tiles at a time
+  // costs each panel more.
+  const bool apart_for_many = p.taps == 1 && !takes_every_pixel(p.axis) && p.group_out >= kManyFilters;
+  const bool as_wanted = is_as_wanted(p, in) && !p.padded && !apart_for_many;
   // Pixels whole pages apart fall into one set of the L1 cache.
   const bool one_result = p.taps > 1 && p.epilogue.whole_images && sdk::spatial(layer.output) == 1;
-  const int64_t apart = one_result ? 1 : p.axis[2].step * in.stride[sdk::kW] * bytes;
+  const int64_t apart = one_result ? 1 : p.axis[2].step * in.stride[sdk::kW] / element_channels(p.arithmetic) * bytes;
   const bool few = !p.shares && p.pixel <= kFewChannels && p.axis[2].taps > 1 && p.axis[2].dilation == 1;
   p.in_place = as_wanted && apart % (p.taps > 1 ? 2048 : 4096) != 0 && !few;
   p.padded = p.padded || (few && !p.in_place);
+  if (p.in_place)
+    for (const int i : {sdk::kN, sdk::kD, sdk::kH, sdk::kW}) p.input.stride[i] /= element_channels(p.arithmetic);
   p.one_run = p.padded && !p.shares && p.axis[2].dilation == 1 && p.channel_blocks == 1;
   const bool in_line = takes_every_pixel(p.axis) && one_pixel_stride(in);
   p.flat = p.taps == 1 && p.epilogue.whole_images && (!p.in_place || in_line);
@@ -236,6 +257,16 @@ void set_scratch(DensePlan &p) {
   p.scratch_bytes = round_up(p.runs_at + p.taps * kRunBytes, kLine);
 }
 
+// The part of an axis's taps that read something.
+double inside_of(const Axis &axis) {
+  int64_t taps = 0;
+  for (int64_t t = 0; t < axis.taps; ++t) {
+    const AxisOutputs some = outputs_inside(axis, t);
+    taps += std::max<int64_t>(some.last - some.first, 0);
+  }
+  return real(taps) / real(std::max<int64_t>(axis.out * axis.taps, 1));
+}
+
 // Costs in multiply-adds of vectors, for one line or tile (a unit) against one panel, and of bringing in its source.
 struct Costs {
   double multiply, source;
@@ -250,10 +281,13 @@ Costs costs_of(const DensePlan &p) {
   const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : p.pairs ? 4 : 8) / per_panel);
   const Axis &w = p.axis[2];
   const double runs = p.one_run || p.shares ? real(p.taps / w.taps) : real(p.taps);
-  const double run = p.tile_pixels < 14 ? 30 : 20; // of 16 registers the beginning is as long for half of the sums
+  // Of 16 registers the beginning is as long for half of the sums; a run of one step has next to none.
+  const double run = p.tile_pixels < 14 ? 30 : p.is_long ? 12 : 20;
   const bool few_lines = p.skips_lines && p.lines > 0;
   const double out = real(p.axis[1].out), padding = real(p.axis[1].before + p.axis[1].after);
-  const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;
+  const double inside = few_lines && p.is_long    ? inside_of(p.axis[0]) * inside_of(p.axis[1])
+                        : few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9)
+                                                  : 1;
   const double turned = p.along_w ? 17 : 0;
   const bool stored = p.stores_tiles && !p.along_w;
   // One channel a group: the lanes of a vector leave one by one.
@@ -265,7 +299,8 @@ Costs costs_of(const DensePlan &p) {
   Costs c;
   // One vector of weights meets as many broadcasts as multiply-adds: the loads decide, unless taps share them.
   const double loads = per_panel < 2 && !p.shares ? 1.25 : 1.0;
-  c.multiply = tiles * (taps_k * inside * pixels * per_panel * loads + 50 + run * runs) + columns * per_panel * finish;
+  c.multiply = tiles * (taps_k * inside * pixels * per_panel * loads + 50 + run * runs * (p.is_long ? inside : 1.0)) +
+               columns * per_panel * finish;
   c.source = 0;
   if (!p.in_place) {
     const bool last = p.input.stride[sdk::kC] == 1 && p.arithmetic != DenseArithmetic::kPairs;
@@ -340,7 +375,9 @@ DensePlan dense_geometry(const polyconv_layer &given, const polyconv_policy &pol
   double bytes = images + real(filters * p.taps * p.pixel * element_bytes(p));
   // Turning waits for memory, a piece of a line at a time; weights are not turned.
   if (p.along_w && !p.in_place) bytes += kTurnedBytes * std::max(images - kCachedBytes, 0.0);
-  p.estimate_us = estimate_us(tasks, largest * real(tasks) + group_lines_us(layer), bytes);
+  // Of 16 bits a line has the channels of twice as many groups, each of which finds it in the cache more often.
+  const double lines_us = group_lines_us(layer) * (p.arithmetic == DenseArithmetic::kBf16 ? 0.5 : 1.0);
+  p.estimate_us = estimate_us(tasks, largest * real(tasks) + lines_us, bytes);
   return p;
 }
 

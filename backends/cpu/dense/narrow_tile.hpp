@@ -60,11 +60,11 @@ POLYCONV_INLINE void add_taps(const DenseTile<T> &t, const DenseRun<T> &run, Vec
 #pragma GCC unroll 32
       for (int i = 0; i < kPixels; ++i) {
         if ((i == 0 && t.skips_first) || (i == kPixels - 1 && t.skips_last)) continue;
-        const Vector<T> scalar = loaded(splat_at(pixels.at(i) + r * t.line_stride));
+        const Vector<T> scalar = loaded(broadcast(pixels.at(i) + r * t.line_stride));
 #pragma GCC unroll 3
         for (int b = 0; b < Taps; ++b)
           if (i >= b && (i - b) % Step == 0 && (i - b) / Step < M)
-            sums[r][(i - b) / Step][0] = multiply_add(scalar, taps[b], sums[r][(i - b) / Step][0]);
+            sums[r][(i - b) / Step][0] = accumulate(sums[r][(i - b) / Step][0], scalar, taps[b]);
       }
     }
   }
@@ -78,7 +78,7 @@ POLYCONV_INLINE void add_long_run(const DenseTile<T> &t, const DenseRun<T> &run,
   for (int64_t k = 0; k < run.steps; ++k, weights += kDensePanel<T>, pixels.next()) {
     const Vector<T> vector = load(weights);
 #pragma GCC unroll 32
-    for (int m = 0; m < M; ++m) sums[m][0] = multiply_add(splat_at(pixels.at(m)), vector, sums[m][0]);
+    for (int m = 0; m < M; ++m) sums[m][0] = accumulate(sums[m][0], broadcast(pixels.at(m)), vector);
   }
 }
 
@@ -124,7 +124,7 @@ POLYCONV_INLINE void dense_taps_tile_of(int64_t pixels, const DenseTile<T> &t) {
   if constexpr (Taps > 1) with_size<kDensePixels>(pixels, [&](auto m) { dense_taps_tile<Taps, Step, 1, m.value>(t); });
 }
 
-// The tile of one vector and one tap, longer than others, as one vector leaves registers for twice as many pixels.
+// The tile of one vector and one tap of W, longer than others, as one vector leaves registers for twice as many pixels.
 template <int M, class T>
 POLYCONV_NOINLINE void dense_long_tile(const DenseTile<T> &t) {
   Vector<T> sums[M][1];
@@ -133,7 +133,7 @@ POLYCONV_NOINLINE void dense_long_tile(const DenseTile<T> &t) {
     sums[m][0] = Vector<T>{};
     __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row, 1);
   }
-  if (t.run_count > 0) add_long_run(t, t.runs[0], sums); // else a line of padding
+  for (int64_t i = 0; i < t.run_count; ++i) add_long_run(t, t.runs[i], sums);
   store_tile(t, sums);
 }
 

@@ -34,7 +34,7 @@ constexpr int64_t kDensePairLeast = 4, kDensePairMost = 8; // pixels of tiles th
 enum class DenseArithmetic : int32_t { kF32, kF64, kPairs, kBf16, kQuads };
 
 struct DensePlan {
-  polyconv_tensor input;
+  polyconv_tensor input; // strides but that of channels in elements where it is read in place
   Epilogue epilogue;
   DenseArithmetic arithmetic;
   int32_t zero_point; // subtracted from quantised inputs
@@ -57,7 +57,7 @@ struct DensePlan {
   int32_t shares;       // tiles of one vector, up to three taps of W: an element is read once for all; the step, 1 or 2
   int32_t skips_first, skips_last; // there: the first and the last pixel that a line reads are padding and left out
   int32_t pairs;                   // there: tiles are of two lines, as a line is too short for as many sums
-  int32_t is_long;                 // tiles of one vector and one tap: up to kDenseLong pixels
+  int32_t is_long;                 // tiles of one vector and one tap of W: up to kDenseLong pixels
 
   int64_t groups, group_in, group_out;
   int64_t pixel;                                    // elements of a pixel's group: channels, or pairs of them

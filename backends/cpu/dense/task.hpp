@@ -176,11 +176,17 @@ POLYCONV_INLINE void fetch_ahead(const DenseTask<T> &task, const DenseBlock &b, 
   }
 }
 
+// Bytes of a result.
+template <class T>
+POLYCONV_INLINE int64_t result_bytes(const Epilogue &e) {
+  return e.result.type == POLYCONV_BF16 ? 2 : sizeof(T);
+}
+
 // Where the tile's results go where they leave from registers, and what happens to them there.
 template <class T>
 POLYCONV_INLINE void set_result(const DenseTask<T> &task, const Row &row, DenseTile<T> &tile) {
   const Epilogue &e = task.arguments.epilogue;
-  const int64_t bytes = e.result.type == POLYCONV_BF16 ? 2 : sizeof(T);
+  const int64_t bytes = result_bytes<T>(e);
   tile.result = static_cast<char *>(e.output) + row_offset(e.result, row) * bytes;
   tile.result_row = e.result.stride[4] * bytes;
   tile.bf16_result = e.result.type == POLYCONV_BF16;
@@ -196,7 +202,7 @@ POLYCONV_INLINE void set_result(const DenseTask<T> &task, const Row &row, DenseT
 // The tiles of one vector that have a form of their own: of `m` pixels of `lines` lines. Returns whether this is one.
 template <class T>
 POLYCONV_INLINE bool multiply_narrow(const DenseTask<T> &task, int64_t lines, int64_t m, DenseTile<T> &tile) {
-#if POLYCONV_VECTOR_REGISTERS == 32 && !defined(POLYCONV_DOTS)
+#if POLYCONV_VECTOR_REGISTERS == 32
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
     const DensePlan &p = task.p;
     if (m > kDensePixels) return dense_long_tile_of(m, tile), true;
@@ -204,7 +210,7 @@ POLYCONV_INLINE bool multiply_narrow(const DenseTask<T> &task, int64_t lines, in
     const Epilogue &e = task.arguments.epilogue;
     tile.tap_stride = p.tap_stride, tile.tap_weights = p.pixel * p.panel_channels;
     tile.line_stride = line_stride(p);
-    tile.result_line = lines == 2 ? e.result.stride[3] * static_cast<int64_t>(sizeof(T)) : 0;
+    tile.result_line = lines == 2 ? e.result.stride[3] * result_bytes<T>(e) : 0;
     tile.residual_line = e.residual_tensor.stride[3];
     tile.skips_first = p.skips_first && tile.column == 0;
     tile.skips_last = p.skips_last && tile.column + m == p.columns;
@@ -239,8 +245,7 @@ POLYCONV_INLINE int64_t multiply_tiles(const DenseTask<T> &task, const DenseBloc
   const int64_t channels = rest < p.panel_channels ? rest : p.panel_channels;
   const bool last = at.channel_block + 1 == p.channel_blocks, two = channels > kLanes<T>;
   Row row = {b.image, task.group * p.group_out + made, b.depth, at.line, tile_column(p, b.tile), 1};
-  const bool whole = channels % kLanes<T> == 0;
-  const bool direct = last && p.stores_tiles && !p.along_w && (whole || e.result.type != POLYCONV_BF16);
+  const bool direct = last && p.stores_tiles && !p.along_w;
   if (!direct) tile = {};
   tile.runs = task.runs, tile.run_count = at.run_count;
   tile.pixel_stride = p.pixel_stride;

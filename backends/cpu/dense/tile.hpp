@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cpu/common/activate.hpp"
-#include "cpu/common/convert.hpp"
+#include "cpu/common/narrow.hpp"
 #include "cpu/dense/plan.hpp"
 #include "cpu/tile/tile.hpp"
 
@@ -160,7 +160,7 @@ template <class T>
 POLYCONV_INLINE Vector<T> broadcast(const T *p) {
 #if defined(POLYCONV_DOTS)
   int32_t bits;
-  __builtin_memcpy(&bits, p, sizeof bits);
+  __builtin_memcpy(&bits, p, sizeof bits); // in place it may lie anywhere
   return bits_as<Vector<T>>(splat(bits));
 #else
   return splat_at(p);
@@ -289,12 +289,10 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) {
           bf16 *to = reinterpret_cast<bf16 *>(row) + n * kLanes<T>;
-#if defined(__AVX512BF16__)
-          const __m256bh narrow = _mm512_cvtneps_pbh(bits_as<__m512>(sums[m][n]));
-          __builtin_memcpy(to, &narrow, sizeof narrow);
-#else
-          store_f32(to, sums[m][n]);
-#endif
+          if (n == N - 1 && t.rest)
+            store_narrow(to, sums[m][n], t.rest);
+          else
+            store_narrow(to, sums[m][n]);
         }
       return;
     }
