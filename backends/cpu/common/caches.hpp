@@ -26,12 +26,15 @@ inline constexpr int64_t kShiftedStripBytes = 320 << 10, kShiftedKeptBytes = 512
 
 // depthwise: tensors beyond which rows are fetched early, as they are in no second cache, and beyond which they lie in
 // memory; images whose pixels meet in the first cache's sets, and which sweeps read all the same; a row of results and
-// what it reads, found again by the next row; the weights that a walk loads for each column, from the first cache; a
-// strip that is turned, source and results; what a unit of weight gradients reads.
+// what it reads, found again by the next row; the weights that a walk loads for each column, from the first cache, from
+// the second where the rows that it reads are in none, and of pixels that collide however many; a strip that is turned,
+// source and results; what a unit of weight gradients reads.
 inline constexpr int64_t kDepthwiseAheadBytes = 4 << 20, kDepthwiseMemoryBytes = 16 << 20;
 inline constexpr int64_t kDepthwiseTileAheadBytes = 1 << 20; // where tiles of any kernel are, not sweeps
 inline constexpr int64_t kDepthwiseSweptBytes = 2 << 20;
-inline constexpr int64_t kDepthwisePassBytes = 512 << 10, kDepthwiseWalkBytes = 16 << 10;
+inline constexpr int64_t kDepthwisePassBytes = 512 << 10;
+inline constexpr int64_t kDepthwiseWalkBytes = 16 << 10, kDepthwiseWalkFarBytes = 64 << 10;
+inline constexpr int64_t kDepthwiseWalkApartBytes = 128 << 10, kDepthwiseWideBytes = 1100 << 10;
 inline constexpr int64_t kTurnedStripBytes = 384 << 10, kDepthwiseUnitBytes = 384 << 10;
 
 // depthwise by rings: the source rows of a row of results, in the first cache.

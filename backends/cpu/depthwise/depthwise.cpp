@@ -13,9 +13,8 @@ void depthwise_turned_task(const TurnedPlan &plan, const LayerRun &run, const Tu
   turned_typed(plan, run, share);
 }
 
-void depthwise_ring_task([[maybe_unused]] const RingPlan &plan, [[maybe_unused]] const LayerRun &run,
-                         [[maybe_unused]] const RingShare &share) {
-  if constexpr (!kManyRegisters) ring_share(plan, run, share);
+void depthwise_ring_task(const RingPlan &plan, const LayerRun &run, const RingShare &share) {
+  ring_share(plan, run, share);
 }
 
 void depthwise_task(const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share) {

@@ -8,7 +8,14 @@
 #include "cpu/depthwise/ring_plan.hpp"
 #include "cpu/depthwise/spread_plan.hpp"
 
+#include <polyconv/sdk/tensor.hpp>
+
 namespace polyconv::cpu {
+
+// Of input and results in 4 bytes each, whatever their types.
+inline int64_t tensor_bytes(const polyconv_layer &layer) {
+  return (sdk::elements(layer.input) + sdk::elements(layer.result)) * 4;
+}
 
 // Fills the offer for a forward layer of one channel a group whose input channels lie side by side; or rejects it.
 bool depthwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);

@@ -80,11 +80,36 @@ std::unique_ptr<sdk::Instance> create_forward(const polyconv_request &request, i
   return turned_pays(request, isa) ? turned_create(request, isa) : plane_create(request, isa);
 }
 
+// The configs of kernels that have one for bf16, whose number is its instruction set's.
+#if POLYCONV_HAVE_DOTS && !defined(__aarch64__)
+constexpr int32_t kConfigs = kDots + 1;
+#else
+constexpr int32_t kConfigs = kIsaCount;
+#endif
+
+// Whether a layer has what that config is for: bf16 that tiles store.
+bool takes_bf16(const polyconv_request &request, sdk::Offer &offer) {
+  const polyconv_layer &layer = *request.layers[0];
+  const bool bf16 = layer.input.type == POLYCONV_BF16 && layer.result.type == POLYCONV_BF16;
+  return (bf16 && channels_side_by_side(layer)) || offer.reject("takes bf16 whose channels lie side by side");
+}
+
+bool supports_forward(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  sdk::Offer unused = offer;
+  if (config < 0 && kConfigs > kIsaCount && request.op == POLYCONV_OP_CONVOLVE && request.count == 1 &&
+      has_isa(kDots, unused) && takes_bf16(request, unused))
+    config = kDots;
+  if (!choose_isa(config, offer, isa)) return false;
+  if (isa == kDots && !(takes_strips(request, POLYCONV_FORWARD, offer) && takes_bf16(request, offer))) return false;
+  return offer_forward(request, isa, offer);
+}
+
 bool supports_data(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   Isa isa;
   if (!choose_isa(config, offer, isa)) return false;
-  return spread_takes(request, isa) ? spread_offer(request, isa, offer)
-                                    : adjoint_supports(kernel_depthwise, request, config, offer);
+  return isa != kDots && spread_takes(request, isa) ? spread_offer(request, isa, offer)
+                                                    : adjoint_supports(kernel_depthwise, request, config, offer);
 }
 
 std::unique_ptr<sdk::Instance> create_grouped(const polyconv_request &request, int32_t config) {
@@ -93,7 +118,8 @@ std::unique_ptr<sdk::Instance> create_grouped(const polyconv_request &request, i
 
 std::unique_ptr<sdk::Instance> create_data(const polyconv_request &request, int32_t config) {
   const Isa isa = static_cast<Isa>(config);
-  return spread_takes(request, isa) ? spread_create(request, isa) : adjoint_create(kernel_depthwise, request, config);
+  return isa != kDots && spread_takes(request, isa) ? spread_create(request, isa)
+                                                    : adjoint_create(kernel_depthwise, request, config);
 }
 
 // The most input channels, one behind the other, that a vector of `lanes` results reads. Vectors repeat themselves
@@ -134,8 +160,10 @@ bool offer_grouped(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
 
 } // namespace
 
-const sdk::Kernel kernel_depthwise = kernel_by_isa("depthwise", supports_by_isa<offer_forward>, create_forward);
+const sdk::Kernel kernel_depthwise = {"depthwise",           0, isa_names, kConfigs, supports_forward, create_forward,
+                                      sdk::kActivationTraits};
 const sdk::Kernel kernel_grouped = kernel_by_isa("grouped", supports_by_isa<offer_grouped>, create_grouped);
-const sdk::Kernel kernel_depthwise_data = kernel_by_isa("depthwise_data", supports_data, create_data);
+const sdk::Kernel kernel_depthwise_data = {"depthwise_data",      0, isa_names, kConfigs, supports_data, create_data,
+                                           sdk::kActivationTraits};
 
 } // namespace polyconv::cpu

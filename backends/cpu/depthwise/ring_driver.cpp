@@ -33,10 +33,6 @@ constexpr int64_t kWide = 28;             // columns from which on turning row b
 constexpr double kCacheBytesPerUs = 80e3; // of one thread, from and to the second cache
 constexpr double kFromMemory = 0.3;       // of the time that kBytesPerUs allows
 
-int64_t tensor_bytes(const polyconv_layer &layer) {
-  return (elements(layer.input) + elements(layer.result)) * 4;
-}
-
 // As many columns as keep the rows that a row of results reads in the first cache, of nearly equal chunks; not fewer
 // than share what they read.
 int64_t chunk_of(const RingPlan &p, int64_t reach) {
@@ -127,14 +123,24 @@ class RingInstance final : public RowInstance {
   std::unique_ptr<Parallel> parallel_;
 };
 
+// Whether it is one where there are 32 registers, of which other tiles make better use: all pixels share one set of the
+// first cache, each is read by so many taps that bringing it in once shows little, and an image is not so large that
+// memory decides.
+bool apart_takes(const polyconv_layer &layer) {
+  constexpr int64_t kApart = 4096, kTaps = 49; // bytes
+  return layer.input.stride[kW] * 4 % kApart == 0 && layer.input.stride[kC] == 1 &&
+         taps(layer) >= kTaps * layer.stride[1] * layer.stride[2] &&
+         tensor_bytes(layer) <= kStreamBytes * std::max<int64_t>(layer.output.size[kN], 1);
+}
+
 // Whether it is a layer for rings.
 bool ring_takes(const polyconv_layer &layer, Isa isa) {
   // Where nine weights stay in registers, strips of pixels that are turned first are quicker.
   const bool nine = layer.weights.size[kH] == 3 && layer.weights.size[kW] == 3;
   const bool last = channels_side_by_side(layer), many = taps(layer) >= kWorth * layer.stride[1] * layer.stride[2];
-  return !many_registers(isa) && layer.input.type == POLYCONV_F32 && layer.sum_type == POLYCONV_F32 &&
-         layer.weights.size[kC] == 1 && layer.groups == layer.input.size[kC] && layer.groups > 1 &&
-         layer.output.size[kC] == layer.groups && layer.stride[2] <= 2 && layer.dilation[2] == 1 &&
+  return (!many_registers(isa) || apart_takes(layer)) && layer.input.type == POLYCONV_F32 &&
+         layer.sum_type == POLYCONV_F32 && layer.weights.size[kC] == 1 && layer.groups == layer.input.size[kC] &&
+         layer.groups > 1 && layer.output.size[kC] == layer.groups && layer.stride[2] <= 2 && layer.dilation[2] == 1 &&
          (last ? many && layer.groups * 4 >= 2 * vector_bytes(isa)
                : (many || (taps(layer) > 1 && !nine && layer.input.size[kW] >= kWide)) && turned_takes(layer));
 }

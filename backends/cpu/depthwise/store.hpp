@@ -4,6 +4,7 @@
 
 #include "cpu/common/finish.hpp"
 #include "cpu/common/load.hpp"
+#include "cpu/common/narrow.hpp"
 #include "cpu/depthwise/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
@@ -43,7 +44,7 @@ POLYCONV_INLINE void store_vectors(const DepthwiseStore<T> &to, int64_t at, int6
 #pragma GCC unroll 8
       for (int j = 0; j < P; ++j, p += step) {
         if (j >= exist) return;
-        count < kLanes<T> ? store_f32_partial(p, acc[j], count) : store_f32(p, acc[j]);
+        count < kLanes<T> ? store_narrow(p, acc[j], count) : store_narrow(p, acc[j]);
       }
       return;
     }

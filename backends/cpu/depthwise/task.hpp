@@ -110,14 +110,23 @@ POLYCONV_INLINE DepthwiseTile<From, T> tile_at(const DepthwiseGroup<From, T> &gr
           p.input.stride[4]};
 }
 
-// A tile of any kernel, as wide as the plan says: f32, which networks are made of, has all widths, and two rows at
-// once.
+// The types that networks are made of have tiles of all widths, and of two rows at once: f32, and bf16 in the pass
+// whose kernel is for it.
+#if defined(__AVX512BF16__)
+template <class From>
+constexpr bool kEveryTile = sizeof(From) == 4 || __is_same(From, bf16);
+#else
+template <class From>
+constexpr bool kEveryTile = sizeof(From) == 4;
+#endif
+
+// A tile of any kernel, as wide as the plan says.
 template <int P, class From, class T>
 POLYCONV_INLINE void filter_row(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t c,
                                 int64_t end, const DepthwiseStore<T> &to) {
   const Axis &w = group.plan.axis[2];
   const DepthwiseRows rows = {group.taps, group.lines};
-  if constexpr (kManyRegisters && sizeof(From) == 4 && P != kDepthwiseColumns)
+  if constexpr (kManyRegisters && kEveryTile<From> && P != kDepthwiseColumns)
     if (group.plan.tile_rows == kDepthwisePair)
       return w.step == 2 ? depthwise_pair<P, 2>(tile, rows, w, c, end, to)
                          : depthwise_pair<P, 1>(tile, rows, w, c, end, to);
@@ -135,9 +144,9 @@ POLYCONV_INLINE void filter_any(const DepthwiseGroup<From, T> &group, const Dept
   const Axis &w = group.plan.axis[2];
   const DepthwiseRows rows = {group.taps, group.lines};
   const bool whole = end - c >= kLanes<T>, near = group.plan.near != 0;
-  if constexpr (sizeof(From) == 4) {
+  if constexpr (kEveryTile<From>) {
     const int64_t columns = group.plan.tile_columns;
-    if constexpr (!kManyRegisters)
+    if constexpr (!kManyRegisters && sizeof(From) == 4)
       if (group.plan.twins)
         return columns == kDepthwiseSeven ? filter_twins<kDepthwiseSeven>(tile, rows, w, c, end, to)
                                           : filter_twins<kDepthwiseColumns>(tile, rows, w, c, end, to);
@@ -194,7 +203,7 @@ struct DepthwiseFilter {
     if constexpr (Unrolled<From>::value) {
       if (p.scales) return depthwise_scale(tile, step, group.lines == 0, c, end, to);
       if (p.square) {
-        if constexpr (kManyRegisters && sizeof(From) == 4)
+        if constexpr (kManyRegisters && kEveryTile<From>)
           if (p.walks) return walk(group, tile, x, c, end, to);
         for (; c < end; c += kLanes<T>) {
           sweep(p, tile, c < end - kLanes<T> ? c : end - kLanes<T>, to);

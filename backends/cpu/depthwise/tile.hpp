@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/depthwise/store.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -39,7 +40,8 @@ POLYCONV_INLINE const From *fetch_rows(const DepthwiseTile<From, T> &tile, const
 // Fetches the vector of channels at c of the pixels that `Columns` columns of the `Rows` rows below read first.
 template <int Rows, int Columns, class From, class T>
 POLYCONV_INLINE void fetch_columns(const DepthwiseTile<From, T> &tile, int64_t c) {
-  if (!tile.ahead) return;
+  constexpr int64_t kOfLine = 64 / sizeof(From);
+  if (!tile.ahead || (kLanes<T> < kOfLine && c % kOfLine >= kLanes<T>)) return; // a line once
   for (int y = 0; y < Rows; ++y)
 #pragma GCC unroll 16
     for (int i = 0; i < Columns; ++i)
@@ -345,7 +347,10 @@ POLYCONV_NOINLINE void depthwise_scale(const DepthwiseTile<From, T> &tile, int64
   int64_t x = 0;
   for (; x + kPixels <= to.columns; x += kPixels)
     scale_pixels<kPixels>(tile, tile.pixels + x * step, step, padding, c, end, to, x * to.column);
-  for (; x < to.columns; ++x) scale_pixels<1>(tile, tile.pixels + x * step, step, padding, c, end, to, x * to.column);
+  const From *const *const last = tile.pixels + x * step;
+  if (x < to.columns)
+    with_size<kPixels - 1>(
+        to.columns - x, [&](auto p) { scale_pixels<p.value>(tile, last, step, padding, c, end, to, x * to.column); });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA
