@@ -7,8 +7,8 @@
 #pragma once
 
 #include "cpu/common/activate.hpp"
-#include "cpu/common/narrow.hpp"
 #include "cpu/dense/plan.hpp"
+#include "cpu/tile/narrow.hpp"
 #include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

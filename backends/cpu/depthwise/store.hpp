@@ -4,8 +4,8 @@
 
 #include "cpu/common/finish.hpp"
 #include "cpu/common/load.hpp"
-#include "cpu/common/narrow.hpp"
 #include "cpu/depthwise/plan.hpp"
+#include "cpu/tile/narrow.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
