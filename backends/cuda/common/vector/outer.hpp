@@ -129,6 +129,10 @@ inline double outer_tiles(const OuterProduct &p) {
   return real(p.filter_tiles) * p.depth_tiles * p.groups;
 }
 
-using OuterLauncher = void (*)(const OuterProduct &product, bool early, cudaStream_t stream);
+// How a gradient is launched, with how much shared memory a block beside what the kernel has for good.
+struct OuterLauncher {
+  void (*launch)(const OuterProduct &product, bool early, int shared_bytes, cudaStream_t stream);
+  int shared_bytes = 0;
+};
 
 } // namespace polyconv::cuda

@@ -5,7 +5,7 @@
 //     static constexpr OuterShape shapes[];                                 // one a config
 //     static bool takes_types(const polyconv_layer &, sdk::Offer &);
 //     static double us(const OuterProduct &, int config); // without launch and memory
-//     static OuterLauncher launcher(int32_t type, int config);
+//     static OuterLauncher launcher(const OuterProduct &, int32_t type, int config); // for the current device
 //   };
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,7 +23,7 @@ class OuterInstance final : public CudaInstance {
   OuterInstance(const polyconv_request &request, int config)
       : CudaInstance(request),
         product_(make(layer_, config)),
-        launcher_(launcher_on(device_, layer_.input.type, config)) {}
+        launcher_(launcher_on(device_, product_, layer_, config)) {}
 
   static OuterProduct make(const polyconv_layer &l, int config) {
     VectorLayer v;
@@ -35,13 +35,13 @@ class OuterInstance final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     OuterProduct p = product_;
     set_pointers(layer_, a, &p);
-    launcher_(p, early_, stream);
+    launcher_.launch(p, early_, launcher_.shared_bytes, stream);
     bias_gradient(layer_, a, a.workspace, stream);
   }
 
-  static OuterLauncher launcher_on(int device, int32_t type, int config) {
-    const DeviceScope scope(device); // it may ask for shared memory
-    return Side::launcher(type, config);
+  static OuterLauncher launcher_on(int device, const OuterProduct &p, const polyconv_layer &l, int config) {
+    const DeviceScope scope(device);
+    return Side::launcher(p, l.input.type, config);
   }
 
   const OuterProduct product_;

@@ -177,49 +177,44 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_rows(const __grid_consta
 
 // ---------------------------------------------------------------- launch
 
-// Bytes of shared memory that a block has beside `taken`, so that no more blocks fit on a multiprocessor than it has of
-// a launch: those of the next, which begin early to wait there, crowded on some (96 x 1536 weights 3.8 us, now 2.6).
-int64_t room_of(const OuterProduct &p, int64_t taken) {
+// Bytes of shared memory that a block has beside the `taken` that its kernel has for good, so that no more blocks fit
+// on a multiprocessor than it has of a launch: those of the next, which begin early to wait there, crowded on some (96
+// x 1536 weights 3.8 us, now 2.6). Of the current device, which lets the kernel have as much as there is.
+template <auto Kernel>
+int make_room(const OuterProduct &p, int64_t taken) {
   constexpr int64_t kReserved = 1 << 10; // of each block
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
+  allow_shared(Kernel, block_shared_bytes(device) - taken);
+  if (!begins_early(device)) return 0;
   const int64_t blocks = ceil_div(static_cast<int64_t>(outer_tiles(p)), multiprocessors_of(device));
   const int64_t each = (block_shared_bytes(device) + kReserved) / std::max<int64_t>(blocks, 1) - kReserved;
-  return std::max<int64_t>(0, each - taken) / 16 * 16;
+  return static_cast<int>(std::max<int64_t>(0, each - taken) / 16 * 16);
 }
 
-template <auto Kernel, int64_t Taken>
-void launch_apart(const OuterProduct &p, bool early, cudaStream_t stream) {
-  launch_early_if(early, Kernel, static_cast<unsigned>(outer_tiles(p)), kThreads,
-                  early ? static_cast<int>(room_of(p, Taken)) : 0, stream, p);
-}
-
-// On the current device.
-template <auto Kernel, int64_t Taken>
-OuterLauncher prepared() {
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
-  allow_shared(Kernel, block_shared_bytes(device) - Taken);
-  return launch_apart<Kernel, Taken>;
+template <auto Kernel>
+void launch_apart(const OuterProduct &p, bool early, int shared_bytes, cudaStream_t stream) {
+  launch_early_if(early, Kernel, static_cast<unsigned>(outer_tiles(p)), kThreads, shared_bytes, stream, p);
 }
 
 template <class Tile>
-OuterLauncher staged() {
-  return prepared<multiply_outer<Tile>, sizeof(float) * 2 * kRows * Tile::row>();
+OuterLauncher staged(const OuterProduct &p) {
+  constexpr auto kKernel = multiply_outer<Tile>;
+  return {launch_apart<kKernel>, make_room<kKernel>(p, sizeof(float) * 2 * kRows * Tile::row)};
 }
 
-void launch_rows(const OuterProduct &p, bool early, cudaStream_t stream) {
-  const bool vectors = p.x.width == 16 && p.dy.width == 16;
-  (vectors ? launch_apart<multiply_rows<true>, 0> : launch_apart<multiply_rows<false>, 0>)(p, early, stream);
+void launch_rows(const OuterProduct &p, bool early, int shared_bytes, cudaStream_t stream) {
+  const bool vectors = p.x.width == 16 && p.dy.width == 16; // of this run
+  (vectors ? launch_apart<multiply_rows<true>> : launch_apart<multiply_rows<false>>)(p, early, shared_bytes, stream);
 }
 
 } // namespace
 
-OuterLauncher outer_f32(const OuterShape &shape) {
-  if (shape.filters == 64) return staged<Stage64x64>();
-  if (shape.depth == 32) return staged<Stage16x32>();
-  prepared<multiply_rows<true>, 0>(), prepared<multiply_rows<false>, 0>();
-  return launch_rows;
+OuterLauncher outer_f32(const OuterProduct &p, const OuterShape &shape) {
+  if (shape.filters == 64) return staged<Stage64x64>(p);
+  if (shape.depth == 32) return staged<Stage16x32>(p);
+  make_room<multiply_rows<false>>(p, 0);
+  return {launch_rows, make_room<multiply_rows<true>>(p, 0)};
 }
 
 } // namespace polyconv::cuda::gemm

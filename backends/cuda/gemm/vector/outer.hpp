@@ -7,6 +7,6 @@
 namespace polyconv::cuda::gemm {
 
 // In 16 filters x 32 of the depth a block, 16 x 128 or 64 x 64. For the current device.
-OuterLauncher outer_f32(const OuterShape &shape);
+OuterLauncher outer_f32(const OuterProduct &product, const OuterShape &shape);
 
 } // namespace polyconv::cuda::gemm

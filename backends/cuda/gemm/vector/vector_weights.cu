@@ -37,7 +37,9 @@ struct Side {
     const double waits = begin + std::ceil(rows / 32) * (450 + 50 * (copies(p.x) + copies(p.dy)));
     return waits + busiest_of(p) * (std::max(multiplying, reading) + area * 4 / 30);
   }
-  static OuterLauncher launcher(int32_t, int config) { return gemm::outer_f32(shapes[config]); }
+  static OuterLauncher launcher(const OuterProduct &p, int32_t, int config) {
+    return gemm::outer_f32(p, shapes[config]);
+  }
 };
 static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Side::shapes, "every shape has a name");
 

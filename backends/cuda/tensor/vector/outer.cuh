@@ -194,24 +194,22 @@ __global__ void __launch_bounds__(32 * kOuterWarps, 1)
 
 // Few tiles are spread over the device a warp each.
 template <class T, int Wide, bool Vectors>
-void launch_outer(const OuterProduct &p, bool early, cudaStream_t stream) {
+void launch_outer(const OuterProduct &p, bool early, int shared_bytes, cudaStream_t stream) {
   const auto tiles = static_cast<int32_t>(outer_tiles(p));
   const int warps = tiles > 4 * kHopperMultiprocessors ? kOuterWarps : 1;
   const auto blocks = static_cast<unsigned>(ceil_div(tiles, warps));
-  if (early) return launch_early(multiply_outer<T, Wide, Vectors>, blocks, 32 * warps, 0, stream, p, tiles);
-  multiply_outer<T, Wide, Vectors><<<blocks, 32 * warps, 0, stream>>>(p, tiles);
-  check_launch("a gradient of weights over few rows");
+  launch_early_if(early, multiply_outer<T, Wide, Vectors>, blocks, 32 * warps, shared_bytes, stream, p, tiles);
 }
 
 template <class T, int Wide>
-void launch_outer_of(const OuterProduct &p, bool early, cudaStream_t stream) {
-  if (std::min(p.x.width, p.dy.width) >= 2 * Wide) return launch_outer<T, Wide, true>(p, early, stream);
-  launch_outer<T, Wide, false>(p, early, stream);
+void launch_outer_of(const OuterProduct &p, bool early, int shared_bytes, cudaStream_t stream) {
+  const bool vectors = std::min(p.x.width, p.dy.width) >= 2 * Wide;
+  (vectors ? launch_outer<T, Wide, true> : launch_outer<T, Wide, false>)(p, early, shared_bytes, stream);
 }
 
 template <class T>
 OuterLauncher outer_launcher(const OuterShape &shape) {
-  return shape.filters == 16 ? launch_outer_of<T, 2> : launch_outer_of<T, 8>;
+  return {shape.filters == 16 ? launch_outer_of<T, 2> : launch_outer_of<T, 8>};
 }
 
 } // namespace polyconv::cuda::tensor

@@ -42,7 +42,7 @@ struct Side {
     const double all = busiest * (wide ? halves * 195 : steps * 84);
     return (std::max(chain, all) + busiest * (wide ? 330 : 42)) / kHopperClocks;
   }
-  static OuterLauncher launcher(int32_t type, int config) {
+  static OuterLauncher launcher(const OuterProduct &, int32_t type, int config) {
     return of_half(type, [&](auto t) { return tensor::outer_launcher<decltype(t)>(shapes[config]); });
   }
 };
