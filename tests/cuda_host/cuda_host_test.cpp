@@ -123,6 +123,15 @@ std::vector<fake_cuda::Launch> run(const polyconv::Device &device, const std::ve
   return launches;
 }
 
+// A number that each launch of a kernel on a layer has.
+template <class Number>
+std::vector<Number> of_each_launch(const polyconv::Device &device, const std::string &kernel, const char *token,
+                                   Number fake_cuda::Launch::*number) {
+  std::vector<Number> numbers;
+  for (const fake_cuda::Launch &l : run(device, chain_of(token), freest(kernel))) numbers.push_back(l.*number);
+  return numbers;
+}
+
 void write(std::ofstream &out, const std::string &kernel, const std::string &tokens,
            const std::vector<fake_cuda::Launch> &launches) {
   if (!out.is_open()) return;
@@ -141,6 +150,7 @@ TEST_CASE("every kernel is planned, packed, bound and run, and an H100 would tak
     const std::vector<std::string> kernels = cuda_test::kernels_of(plug_in);
     std::set<std::string> taken, repeated; // by a problem of this test; by one of kProblems
     for (const std::string &tokens : problems()) {
+      const bool in_repeat = std::count(std::begin(kProblems), std::end(kProblems), tokens) != 0;
       const std::vector<polyconv::Problem> chain = chain_of(tokens);
       if ((chain.size() > 1) != (plug_in == "cuda-chain")) continue;
       for (const std::string &kernel : kernels) {
@@ -151,7 +161,7 @@ TEST_CASE("every kernel is planned, packed, bound and run, and an H100 would tak
         write(out, kernel, tokens, run(device, chain, options));
         const std::string name = kernel.substr(0, kernel.find('@'));
         taken.insert(name);
-        if (std::count(std::begin(kProblems), std::end(kProblems), tokens) != 0) repeated.insert(name);
+        if (in_repeat) repeated.insert(name);
       }
     }
     for (const std::string &kernel : kernels) {
@@ -236,13 +246,10 @@ TEST_CASE("new depthwise weights that lie tap by tap are read where they are, bu
 // Where a device does not run all blocks at once, another launch adds what they leave.
 TEST_CASE("blocks of a gradient of weights add what they left, where windows are one pixel and all run at once") {
   const polyconv::Device device("cuda:0");
-  const auto together_of = [&](const char *kernel, const char *token) {
-    const std::string name = kernel; // which options point into
-    std::vector<bool> together;
-    for (const fake_cuda::Launch &l : run(device, chain_of(token), freest(name))) together.push_back(l.together);
-    return together;
+  const auto together_of = [&](const std::string &kernel, const char *token) {
+    return of_each_launch(device, kernel, token, &fake_cuda::Launch::together);
   };
-  const char *const tiles = "cuda-tensor/wgmma_weights@128x128";
+  const std::string tiles = "cuda-tensor/wgmma_weights@128x128";
   const char *const one_pixel = "bwd_w:n32,c256,k512,i28x28,f1x1:nhwc:krsc:f16";
   CHECK(together_of(tiles, one_pixel) == std::vector<bool>{true});
   CHECK(together_of(tiles, "bwd_w:n32,c128,k128,i28x28,f3x3,p1:nhwc:krsc:f16") == std::vector<bool>{false, false});
@@ -254,10 +261,8 @@ TEST_CASE("blocks of a gradient of weights add what they left, where windows are
 // A second launch takes as long as the products of so few pixels.
 TEST_CASE("gradients of weights over few pixels are one launch: of clusters, or of a block for each channel") {
   const polyconv::Device device("cuda:0");
-  const auto clusters_of = [&](const std::string &kernel, const char *token) { // of each launch
-    std::vector<uint32_t> clusters;
-    for (const fake_cuda::Launch &l : run(device, chain_of(token), freest(kernel))) clusters.push_back(l.cluster);
-    return clusters;
+  const auto clusters_of = [&](const std::string &kernel, const char *token) {
+    return of_each_launch(device, kernel, token, &fake_cuda::Launch::cluster);
   };
   const std::string tiles = "cuda-gemm/implicit_weights@32x32", rows = "cuda-shared/depthwise_weights@4";
   CHECK(clusters_of(tiles, "bwd_w:n32,c48,k64,i10x10,f2x2,s2") == std::vector<uint32_t>{8});
