@@ -166,7 +166,7 @@ class Planes final : public CudaInstance {
     const int item = item_of(layer_);
     Depthwise d = shape_;
     while (d.chunk > 0 && !aligned(a.input, int64_t{d.chunk} * item)) d.chunk = d.chunk * item > 4 ? d.chunk / 2 : 0;
-    if (d.chunk > 0 && layer_.input.size[4] / d.chunk > d.threads) d.chunk = 0; // more than a thread each
+    d.chunks = static_cast<int32_t>(layer_.input.size[4] / std::max(d.chunk, 1));
     d.vector_stores = in_steps_of(layer_.result, vector_) && aligned(a.output, int64_t{vector_} * item);
     instance_.launch(Conv<int32_t>(layer_, a), d, a.input, a.weights[0], a.output, stream);
   }
@@ -206,7 +206,7 @@ double warp_cycles(const polyconv_layer &l, const Config &config, const Depthwis
   const double vectors = reading(item, n, step, config.columns).vectors;
   const double conversions = item == 4 ? 0 : (config.columns - 1) * step + n;
   const auto width = static_cast<double>(l.input.size[4]);
-  const double chunks = d.chunk > 0 ? width / d.chunk : 4 * width;
+  const double chunks = d.chunk > 0 ? width / d.chunk : 26 * width; // element by element, each waited for
   const double copies = 8 * d.planes * std::min<double>(d.tile_rows, static_cast<double>(l.input.size[3])) * chunks;
   // Where a row of outputs ends within a thread's, warps store element by element.
   const double ragged = l.output.size[4] % config.columns != 0 ? 87 * outputs : 0;

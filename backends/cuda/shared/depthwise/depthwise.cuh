@@ -65,13 +65,14 @@ __device__ inline void copy_to_shared(uint32_t to, const void *from) {
 }
 
 // Copies the rows of a block's planes that exist into their tile, an image at a time. A thread keeps to one chunk of
-// the rows, and steps from row to row and from plane to plane by additions: copies are as many as products are few.
+// the rows, or, where a row has more chunks than the block has threads, to some of each row, and steps from row to row
+// and from plane to plane by additions: copies are as many as products are few.
 template <class T>
 struct Copier {
   const T *from;                // in image 0
   uint32_t to;                  // bytes in the tile
   int32_t row;                  // among the rows that exist: where the thread begins
-  int32_t count;                // chunks that it copies
+  int32_t count;                // rows that it copies its chunks of
   int32_t rows, step;           // rows that exist; rows to the thread's next, less whole planes
   bool straight;                // its rows lie at one distance
   int32_t next_from, wrap_from; // elements to the thread's next row, and from there to the same row of the next plane
@@ -79,11 +80,12 @@ struct Copier {
 
   __device__ Copier(const Conv<int32_t> &p, const Depthwise &d, const T *x, int32_t channel, int32_t top) {
     const auto thread = static_cast<int32_t>(threadIdx.x);
-    const int32_t chunks = max(p.input.size[4] / max(d.chunk, 1), 1);
+    const auto threads = static_cast<int32_t>(blockDim.x);
+    const int32_t abreast = min(d.chunks, threads);
     const int32_t first = max(top, 0), exist = min(top + d.tile_rows, p.input.size[3]) - first;
-    const int32_t index = thread / chunks, column = thread % chunks * d.chunk,
+    const int32_t index = thread / abreast, column = thread % abreast * d.chunk,
                   planes = min(d.planes, p.output.size[1] - channel);
-    int32_t side = static_cast<int32_t>(blockDim.x) / chunks; // rows copied at a time
+    int32_t side = threads / abreast; // rows copied at a time
     rows = max(exist, 1);
     if (planes > 1 && side >= rows) side -= side % rows; // whole planes
     row = index % rows, step = side % rows, straight = planes == 1 || step == 0;
@@ -113,11 +115,19 @@ struct Copier {
   }
 
   // `offset` is that of the image, `tile` an address of shared memory.
-  __device__ void operator()(int32_t bytes, int32_t offset, uint32_t tile) const {
-    switch (bytes) {
-      case 16: return copy<16>(from + offset, tile + to);
-      case 8: return copy<8>(from + offset, tile + to);
-      default: return copy<4>(from + offset, tile + to);
+  __device__ void operator()(const Depthwise &d, int32_t offset, uint32_t tile) const {
+    const auto threads = static_cast<int32_t>(blockDim.x), bytes = static_cast<int32_t>(sizeof(T)) * d.chunk;
+#pragma unroll 1
+    for (int32_t first = 0;;) {
+      const T *const source = from + offset + first * d.chunk;
+      const uint32_t target = tile + to + first * bytes;
+      switch (bytes) {
+        case 16: copy<16>(source, target); break;
+        case 8: copy<8>(source, target); break;
+        default: copy<4>(source, target);
+      }
+      first += threads;
+      if (first + static_cast<int32_t>(threadIdx.x) >= d.chunks) return;
     }
   }
 };
@@ -295,7 +305,7 @@ __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ?
     if (i + 1 < images) {
       const int32_t image = first_image + i + 1, buffer = (i + 1) % 2 * d.tile_bytes;
       if (d.chunk > 0)
-        copier(d.chunk * static_cast<int32_t>(sizeof(T)), image * p.input.stride[0], address + buffer);
+        copier(d, image * p.input.stride[0], address + buffer);
       else
         copy_elements(&p, &d, x, reinterpret_cast<T *>(tiles + buffer),
                       Place<int32_t>{image, first_channel, 0, in_top, 0});

@@ -27,7 +27,7 @@ struct Depthwise {
   int32_t row_step, pool_pad;      // outputs from strip to strip, and those above the first
   int32_t left;                    // column of the tile with the first of the input
   int32_t pitch, plane, tile_rows; // elements from row to row and from plane to plane; rows
-  int32_t chunk;                   // elements copied at once
+  int32_t chunk, chunks;           // elements copied at once; so many make up a row of the input
   int32_t multiplier;              // output channels of an input channel
   int32_t plain, vector_stores;    // a bias and a relu at most; rows of outputs at once
   int32_t threads, tile_bytes, sums_bytes;
