@@ -22,6 +22,7 @@ inline constexpr const char *kProblems[] = {
     "fwd:n6,c64,k96,i30x29,f3x3,p1:nhwc",
     "fwd:n3,c64,k3,i41x40,f3x3,p1:nhwc",
     "fwd:n6,c64,k64,g4,i30x29,f3x3,p1:nhwc",
+    "fwd:n6,c44,k44,g11,i30x29,f3x3,p1:nhwc:bias",
     "fwd:n60,c1,k4,i86x86,f7x7",
     "fwd:n2,c1,k2,i301x260,f5x5,p2",
     // Half precision: two taps' phases of stride 2, tails, one tap deep and wide, groups, pixels of no whole 16 bytes.

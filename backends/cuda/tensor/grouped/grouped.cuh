@@ -10,7 +10,8 @@
 //
 // Groups of 4 channels of 16 bits come in pairs, each a group of 8 whose weights are zero where one group's channels
 // meet the other's filters. Such a zero makes NaN of the other group's Inf or NaN; pixels with sums that are not finite
-// are therefore summed again, each group without the activations of the other.
+// are therefore summed again, each group without the activations of the other. Groups of 4 channels of TF32 fill 16
+// bytes, and half of the channels of an instruction.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +22,13 @@ namespace polyconv::cuda::tensor {
 
 // The sums of a warp: 16 pixels of one group, which has so many channels out.
 template <int Out>
-using GroupSums = float[Out / 8][4];
+using GroupSums = float[(Out + 7) / 8][4];
+
+// Whether the lane's channels of the instruction are a group's: of 4 channels, it has 8.
+template <int Out>
+__device__ inline bool has_channels() {
+  return Out >= 8 || static_cast<int>(threadIdx.x) % 4 * 2 < Out;
+}
 
 // Whether any lane has a sum that is not finite.
 template <int Out>
@@ -52,14 +59,14 @@ __device__ inline void sum_apart(GroupSums<8> &sums, const Pass &pass) {
 // The lane's biases. What changes no sum, where there are none.
 template <int Out>
 struct GroupBias {
-  float2 pair[Out / 8];
+  float2 pair[(Out + 7) / 8];
 
   // `channel`: of the lane's first pair.
   __device__ GroupBias(const float *bias, int channel) {
 #pragma unroll
-    for (int j = 0; j < Out / 8; ++j)
-      pair[j] =
-          bias != nullptr ? make_float2(bias[channel + j * 8], bias[channel + j * 8 + 1]) : make_float2(-0.0f, -0.0f);
+    for (int j = 0; j < (Out + 7) / 8; ++j)
+      pair[j] = bias != nullptr && has_channels<Out>() ? make_float2(bias[channel + j * 8], bias[channel + j * 8 + 1])
+                                                       : make_float2(-0.0f, -0.0f);
   }
 };
 
@@ -78,8 +85,9 @@ template <class G>
 __device__ inline void stage_group(const GroupSums<G::out> &sums, const GroupBias<G::out> &bias, int32_t relu,
                                    unsigned char *to, int left) {
   const int row = static_cast<int>(threadIdx.x) % 32 / 4;
+  if (!has_channels<G::out>()) return;
 #pragma unroll
-  for (int j = 0; j < G::out / 8; ++j)
+  for (int j = 0; j < G::tiles; ++j)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float a = __fadd_rn(sums[j][i * 2], bias.pair[j].x), b = __fadd_rn(sums[j][i * 2 + 1], bias.pair[j].y);
@@ -106,9 +114,9 @@ __device__ inline void sum_group(GroupSums<G::out> (&sums)[Count], const Grouped
   const int32_t *shift = room.shifts + lane / 16;
 #pragma unroll 2
   for (int left = p.chunks; left > 0; left -= kBlockChunks) {
-    uint32_t b[G::out / 8][4];
+    uint32_t b[G::tiles][4];
 #pragma unroll
-    for (int j = 0; j < G::out / 8; ++j) load_matrices(b[j], weights + j * 8 * kRow);
+    for (int j = 0; j < G::tiles; ++j) load_matrices(b[j], weights + j * 8 * kRow);
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       if (left <= 2 * step) break;
@@ -124,10 +132,10 @@ __device__ inline void sum_group(GroupSums<G::out> (&sums)[Count], const Grouped
           for (uint32_t &bits : a) bits &= keep;
         }
 #pragma unroll
-        for (int j = 0; j < G::out / 8; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, typename G::T());
+        for (int j = 0; j < G::tiles; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, typename G::T());
       }
     }
-    weights += G::out * kRow, shift += kBlockChunks;
+    weights += G::rows * kRow, shift += kBlockChunks;
   }
 }
 
@@ -177,15 +185,15 @@ struct March {
   static constexpr int kBlocks = (kAll + 3) / 4;
   static_assert(kChunks <= 2, "more take more registers than a warp has");
 
-  uint32_t b[kBlocks][G::out / 8][4];
+  uint32_t b[kBlocks][G::tiles][4];
 
   __device__ explicit March(uint32_t weights) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
-      for (int j = 0; j < G::out / 8; ++j)
-        load_matrices(b[block][j], weights + (block * G::out + j * 8) * kRow + slot(lane % 8, lane / 8));
+      for (int j = 0; j < G::tiles; ++j)
+        load_matrices(b[block][j], weights + (block * G::rows + j * 8) * kRow + slot(lane % 8, lane / 8));
   }
 
   // The chunks of a row for three taps and 16 pixels; the address is the lane's of the first two.
@@ -219,7 +227,7 @@ struct March {
         for (uint32_t &bits : a) bits &= keep;
       }
 #pragma unroll
-      for (int j = 0; j < G::out / 8; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, typename G::T());
+      for (int j = 0; j < G::tiles; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, typename G::T());
     }
   }
 
@@ -286,7 +294,7 @@ __device__ __forceinline__ void convolve_patches(const GroupedProduct &p, int32_
   await_groups<1>();
   __syncthreads();
   const Way way(static_cast<uint32_t>(__cvta_generic_to_shared(room.weights)) +
-                static_cast<uint32_t>(group * p.blocks() * G::out * kRow));
+                static_cast<uint32_t>(group * p.blocks() * G::rows * kRow));
 
   const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches)) + group * G::in * G::bytes;
   const uint32_t patch_bytes = p.positions() * G::position;
@@ -309,13 +317,16 @@ __global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out
   convolve_patches<G, Way>(p, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x));
 }
 
-// make(groups, pairs): a kernel for groups of so many channels, of 4 in pairs; NULL where none takes them.
+// make(groups, pairs): a kernel for groups of so many channels, of 4 of 16 bits in pairs; NULL where none takes them.
 template <class T, class Make>
 auto of_groups(int64_t in, int64_t out, const Make &make) -> decltype(make(Groups<T, 8, 8>(), std::false_type())) {
   const auto is = [&](int64_t of_input, int64_t of_result) { return in == of_input && out == of_result; };
   constexpr std::false_type kAlone;
-  if constexpr (sizeof(T) == 2)
+  if constexpr (sizeof(T) == 2) {
     if (is(4, 4)) return make(Groups<T, 8, 8>(), std::true_type());
+  } else {
+    if (is(4, 4)) return make(Groups<T, 4, 4>(), kAlone);
+  }
   if (is(8, 8)) return make(Groups<T, 8, 8>(), kAlone);
   if (is(8, 16)) return make(Groups<T, 8, 16>(), kAlone);
   if (is(16, 8)) return make(Groups<T, 16, 8>(), kAlone);

@@ -1,7 +1,7 @@
-// mma_grouped.cu - forward, f16, bf16 and f32 under math tf32, channels last in two dimensions: groups of 4 (of 16
-// bits), 8, 16, 24 or 32 channels, as many out as in, or 8 and 16, with a bias and a relu at most. The general product
-// (mma.cpp) would multiply tiles of 64 channels, of which a group has 8; here an instruction multiplies the 8 of one
-// group, or of two groups of 4, and every input is read once, whatever the number of taps.
+// mma_grouped.cu - forward, f16, bf16 and f32 under math tf32, channels last in two dimensions: groups of 4, 8, 16, 24
+// or 32 channels, as many out as in, or 8 and 16, with a bias and a relu at most. The general product (mma.cpp) would
+// multiply tiles of 64 channels, of which a group has 8; here an instruction multiplies the 8 of one group, or of two
+// groups of 4 of 16 bits, and every input is read once, whatever the number of taps.
 //
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
@@ -19,6 +19,16 @@ using namespace tensor;
 constexpr int32_t kMostShared = 75 << 10, kMostSharedByTwo = 112 << 10;
 
 // ---------------------------------------------------------------- tiles
+
+// Groups of 4 channels of 16 bits come in pairs (grouped.cuh).
+bool in_pairs(const polyconv_layer &l) {
+  return l.weights.size[1] == 4 && sdk::type_bytes(l.input.type) == 2;
+}
+
+// Groups that warps have, each of whole tiles of 8 channels out.
+int64_t groups_of_slice(const polyconv_layer &l, int64_t slice) {
+  return slice / (in_pairs(l) ? 8 : l.weights.size[1]);
+}
 
 // The geometry of a layer with tiles of `height` x `width` outputs.
 GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t width) {
@@ -44,7 +54,8 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
   p.channels = small(l.input.size[1]), p.out_channels = small(l.output.size[1]), p.groups = small(l.groups);
   p.patches = small(l.output.size[0]) * p.tiles[0] * p.tiles[1];
   p.chunks = small(sdk::taps(l) * ceil_div(l.weights.size[1] * bytes, kChunk));
-  p.weights_bytes = p.blocks() * p.out_slice * kRow;
+  const int64_t out = in_pairs(l) ? 8 : l.output.size[1] / l.groups;
+  p.weights_bytes = small(p.blocks() * groups_of_slice(l, p.slice) * ceil_div(out, 8) * 8 * kRow);
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
   return p;
 }
@@ -58,8 +69,7 @@ bool marches(const polyconv_layer &l, int64_t width) {
 
 // Pixels that a patch takes the time of: the warps of a group share its units of 16, and all wait for the last.
 int32_t multiplied_pixels(const polyconv_layer &l, const GroupedProduct &p) {
-  const int64_t groups = p.slice / std::max<int64_t>(l.weights.size[1], 8), // those of 4 come in pairs
-      shares = kGroupedThreads / 32 / groups;
+  const int64_t shares = kGroupedThreads / 32 / groups_of_slice(l, p.slice);
   return small(ceil_div(ceil_div(p.tile_pixels(), 16), shares) * shares * 16);
 }
 
@@ -178,11 +188,9 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   const int64_t channels = l.weights.size[1];
   if (l.groups == 1 || !groups_kernel(l, false))
-    return offer.reject(
-        "takes groups of 4 (of 16 bits), 8, 16, 24 or 32 channels in and out, or 8 and 16, not of %lld "
-        "and %lld",
-        static_cast<long long>(channels), static_cast<long long>(l.output.size[1] / l.groups));
-  if (l.input.size[1] % 8 != 0) return offer.reject("takes groups of 4 channels in pairs");
+    return offer.reject("takes groups of 4, 8, 16, 24 or 32 channels in and out, or 8 and 16, not of %lld and %lld",
+                        static_cast<long long>(channels), static_cast<long long>(l.output.size[1] / l.groups));
+  if (in_pairs(l) && l.groups % 2 != 0) return offer.reject("takes groups of 4 channels of 16 bits in pairs");
   if (!takes_2d(l, offer)) return false;
   if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
     return offer.reject("ends with a bias and a relu at most, in the type of the input");

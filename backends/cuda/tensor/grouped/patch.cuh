@@ -14,17 +14,18 @@ template <class Type, int In, int Out>
 struct Groups {
   using T = Type;
   static constexpr int in = In, out = Out, bytes = int{sizeof(T)}, vector = kChunk / bytes; // channels of a chunk
-  static constexpr int slice = slice_channels(In, bytes), out_slice = slice / In * Out;     // channels of a block
-  static constexpr int count = slice / In, shares = kGroupedThreads / 32 / count;           // groups of a block; warps
-                                                                                            // that share pixels
-  static constexpr int chunks = In / vector;                                                // of a tap
+  static constexpr int tiles = (Out + 7) / 8, rows = tiles * 8; // of the instruction; rows of packed weights
+  static constexpr int slice = slice_channels(In, bytes), out_slice = slice / In * Out; // channels of a block
+  static constexpr int count = slice / In, shares = kGroupedThreads / 32 / count;       // groups of a block; warps
+                                                                                        // that share pixels
+  static constexpr int chunks = In / vector;                                            // of a tap
   static constexpr int position = position_bytes(slice, bytes), out_position = position_bytes(out_slice, bytes);
 };
 
 // A slice's weights into shared memory, as packed; zeros for groups that the last slice has not.
 template <class G>
 __device__ inline void fill_weights(const GroupedProduct &p, int slice, unsigned char *to) {
-  const int there = min(p.groups - slice * G::count, G::count) * (p.blocks() * G::out * kRow);
+  const int there = min(p.groups - slice * G::count, G::count) * (p.blocks() * G::rows * kRow);
   const char *const from = static_cast<const char *>(p.weights) + static_cast<int64_t>(slice) * p.weights_bytes;
   for (int i = static_cast<int>(threadIdx.x) * kChunk; i < p.weights_bytes; i += kGroupedThreads * kChunk)
     copy_async<kChunk>(to + i, from + i, i < there);
