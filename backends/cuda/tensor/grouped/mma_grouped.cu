@@ -203,14 +203,16 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (p.tile[0] == 0) return offer.reject("holds no patch of this window and these weights in shared memory");
   offer.set_weights(0, mma_packed_format(grouped_type(l)), mma_packed_bytes(l, grouped_type(l)));
   // Fitted to images of 7 to 56 on an H200, batch 128 and 1: bytes, or products.
-  // Groups of 4 multiply as many zeros as channels, and so does what the last slice lacks: not yet measured. TF32 has
-  // half the channels in an instruction. Patches overlap, most at strides: seven layers.
+  // Groups of 4 multiply as many zeros as channels, and so does what the last slice lacks. TF32 has half the channels
+  // in an instruction. Patches overlap, most at strides: seven layers. Where warps do not march, each load of a window
+  // is for one product of 8 channels, and half as many go by.
   const double copied = real(p.tiles[0]) * p.tiles[1] * p.positions() / (real(p.in[0]) * p.in[1]);
   const double overlap = l.stride[1] > 1 || l.stride[2] > 1 ? std::max(copied, 1.0) : 1;
   const double moved = real(bytes) * (real(sdk::elements(l.input)) * overlap + real(sdk::elements(l.output)));
   const double padded = (channels == 4 ? 2 : 1) * real(p.slices) * p.slice / real(l.input.size[1]);
   const double idle = p.marches ? 1 : std::max(1.0, 0.85 * multiplied_pixels(l, p) / p.tile_pixels());
-  offer.estimate_us = 4 + std::max(moved / 2.1e6, sdk::flops(l) * padded * idle * real(bytes) / 240e6);
+  const double rate = p.marches || l.output.size[1] / l.groups > 8 ? 240e6 : 125e6;
+  offer.estimate_us = 4 + std::max(moved / 2.1e6, sdk::flops(l) * padded * idle * real(bytes) / rate);
   return true;
 }
 
