@@ -25,11 +25,17 @@ constexpr const char *kNames[] = {"128x256x16", "256x128x16", "128x64x16",   "64
 constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
 static_assert(sizeof kNames / sizeof *kNames == kConfigCount, "every config has a name");
 
+// Whether neighbouring threads, of neighbouring pixels, read far apart: single channels of channels last.
+bool reads_apart(const polyconv_layer &l) {
+  return l.input.stride[1] == 1 && !has_vectors(l.input, l.weights.size[1]);
+}
+
 // Blocks of k that keep to one tap waste the end of a tap's last block, which is nothing where there is but one tap;
-// then addresses cost next to nothing.
+// then addresses cost next to nothing. A k that finds its own tap takes 1.5 times as long as one of such a block.
 bool keeps_to_taps(const polyconv_layer &l, int depth) {
   const int64_t channels = l.weights.size[1], cut = (channels + depth - 1) / depth * depth;
-  return cut * 8 <= channels * 9 || channels >= 128 || sdk::taps(l) == 1;
+  if (channels >= 128 || sdk::taps(l) == 1) return true;
+  return reads_apart(l) ? cut * 8 <= channels * 9 : cut * 3 <= channels * 4;
 }
 
 Source preferred_source(const polyconv_layer &l, int tile) {
@@ -88,8 +94,8 @@ struct Ways {
   double us(int config) const {
     const auto [tile, splits] = kConfigs[config];
     const Source source = preferred_source(layer, tile);
-    const double strided = source == Source::kTaps && layer.input.stride[1] == 1 ? 1.5 : 1; // neighbours read far apart
-    return product_us(layer, kShapes[tile], source, splits) * strided + partials_us(layer, splits);
+    const double apart = source == Source::kTaps && reads_apart(layer) ? 1.5 : 1;
+    return product_us(layer, kShapes[tile], source, splits) * apart + partials_us(layer, splits);
   }
 };
 
