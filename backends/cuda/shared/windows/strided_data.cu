@@ -11,6 +11,7 @@
 #include "common/conv.cuh"
 #include "common/epilogue.cuh"
 #include "common/host.hpp"
+#include "windows/ends.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -22,7 +23,7 @@ constexpr int kKept = 4;                    // the same where it keeps their sum
 struct Descent {
   int32_t strips, stretches, pairs; // of four columns, of pairs of rows; pairs of a stretch
   int32_t first, end;               // pairs
-  int32_t vectors;                  // four results are stored at once
+  int32_t abreast;                  // results that are stored at once: 4, 2 or 1; 0 where each is finished first
 };
 
 // Input row 2 i + e - pad is reached through tap e + 2 t from output row i - t. Of columns, Odd says whether the
@@ -77,9 +78,9 @@ class Reached {
   float v_[kRows][kSpan] = {};
 };
 
-template <class T>
-struct alignas(kColumns * sizeof(T)) Four {
-  T element[kColumns];
+template <class T, int Abreast>
+struct alignas(Abreast * sizeof(T)) Few {
+  T element[Abreast];
 };
 
 // Where thread i works.
@@ -101,22 +102,33 @@ __device__ inline void load_weights(const Conv<int32_t> &p, const T *weights, in
   for (int tap = 0; tap < Taps * Taps; ++tap) w[tap] = value(weights[p.weights.at(k, c, 0, tap / Taps, tap % Taps)]);
 }
 
+// Sums that are the results, so many at once.
+template <int Abreast, class T>
+__device__ inline void store_sums(const Conv<int32_t> &p, T *x, const Spot &at, int32_t first,
+                                  const float (&sums)[2][kColumns]) {
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    if (first + e < 0 || first + e >= p.result.size[3]) continue;
+    T *const to = x + p.result.at(at.n, at.c, 0, first + e, at.column);
+#pragma unroll
+    for (int c = 0; c < kColumns; c += Abreast) {
+      if (at.column + c >= p.result.size[4]) continue;
+      Few<T, Abreast> few;
+#pragma unroll
+      for (int i = 0; i < Abreast; ++i) few.element[i] = static_cast<T>(sums[e][c + i]); // to nearest
+      *reinterpret_cast<Few<T, Abreast> *>(to + c) = few;
+    }
+  }
+}
+
 // Finishing is much code: there once, in a loop, where one copy for each of a thread's sums took a minute to compile.
 template <class T>
 __device__ inline void store_pair(const Conv<int32_t> &p, const Descent &s, T *x, const Spot &at, int32_t row,
                                   const float (&sums)[2][kColumns]) {
   const int32_t first = 2 * row - p.pad[1];
-  if (s.vectors != 0) {
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      if (first + e < 0 || first + e >= p.result.size[3]) continue;
-      Four<T> four;
-#pragma unroll
-      for (int c = 0; c < kColumns; ++c) four.element[c] = static_cast<T>(sums[e][c]); // to nearest
-      *reinterpret_cast<Four<T> *>(x + p.result.at(at.n, at.c, 0, first + e, at.column)) = four;
-    }
-    return;
-  }
+  if (s.abreast == 4) return store_sums<4>(p, x, at, first, sums);
+  if (s.abreast == 2) return store_sums<2>(p, x, at, first, sums);
+  if (s.abreast == 1) return store_sums<1>(p, x, at, first, sums);
 #pragma unroll 1
   for (int i = 0; i < 2 * kColumns; ++i) {
     const int32_t h = first + i / kColumns, w = at.column + i % kColumns;
@@ -211,12 +223,21 @@ bool is_single(const polyconv_layer &l) {
   return l.weights.size[0] == l.groups && l.weights.size[1] == 1;
 }
 
+// Of the results, where they are the sums; 0 where each is finished first.
+int32_t stored_at_once(const polyconv_layer &l) {
+  if (!shared::bare(l) || l.result.type != l.output.type) return 0;
+  int32_t width = shared::side_by_side(l.result, 0);
+  while (l.result.size[4] % width != 0) width /= 2;
+  return width;
+}
+
 Descent descent_of(const polyconv_layer &l) {
   Descent s = {};
   s.first = small(l.pad_begin[1] / 2), s.end = small((l.result.size[3] - 1 + l.pad_begin[1]) / 2 + 1);
   s.strips = small(ceil_div(l.result.size[4], kColumns));
   s.stretches = small(ceil_div(s.end - s.first, is_single(l) ? kPairs : kKept));
   s.pairs = small(ceil_div(s.end - s.first, s.stretches));
+  s.abreast = stored_at_once(l);
   return s;
 }
 
@@ -269,18 +290,9 @@ class StridedData final : public CudaInstance {
       : CudaInstance(request), launch_(launch_for(layer_)), descent_(descent_of(layer_)) {}
 
  private:
-  // Whether results are the sums, and four of them lie side by side where they can be stored at once.
-  bool vectors(const void *pointer) const {
-    const polyconv_tensor &t = layer_.result;
-    const auto in_steps = [](int64_t v) { return v % kColumns == 0; };
-    const int64_t bytes = kColumns * (t.type == POLYCONV_F32 ? 4 : 2);
-    return t.type == layer_.output.type && bias_and_relu_at_most(layer_) && !layer_.epilogue.has_bias &&
-           layer_.epilogue.activation == POLYCONV_ACT_NONE && aligned(pointer, bytes) && in_steps(t.offset) &&
-           in_steps(t.size[4]) && in_steps(t.stride[3]) && in_steps(t.stride[1]) && in_steps(t.stride[0]);
-  }
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Descent s = descent_;
-    s.vectors = vectors(a.input);
+    s.abreast = shared::aligned_width(s.abreast, a.input, sdk::type_bytes(layer_.result.type));
     launch_(Conv<int32_t>(layer_, a), s, a, static_cast<int32_t>(threads_of(layer_, s)), stream);
   }
 

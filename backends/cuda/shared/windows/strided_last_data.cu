@@ -7,6 +7,7 @@
 #include "common/host.hpp"
 #include "depthwise/filters.cuh"
 #include "windows/cells.hpp"
+#include "windows/ends.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -21,12 +22,6 @@ constexpr int64_t kWantedThreads = int64_t{kHopperMultiprocessors} * 1536;
 CellsLaunch launch_for(const polyconv_layer &l, int channels) {
   const auto find = of_type(l.output.type, [](auto t) { return find_cells<decltype(t)>; });
   return find(static_cast<int>(l.weights.size[3]), channels);
-}
-
-// Whether the sums are the results.
-bool is_bare_sum(const polyconv_layer &l) {
-  return l.result.type == l.output.type && bias_and_relu_at_most(l) && !l.epilogue.has_bias &&
-         l.epilogue.activation == POLYCONV_ACT_NONE;
 }
 
 // ---------------------------------------------------------------- how a layer is shared out
@@ -97,7 +92,8 @@ struct Ways {
 
   bool serves(int i, sdk::Offer *offer) const {
     const int channels = kChannels[i];
-    if (channels > 1 && !(is_bare_sum(l) && in_vectors(l.result, channels) && in_vectors(l.output, channels)))
+    if (channels > 1 && !(bare(l) && l.result.type == l.output.type && in_vectors(l.result, channels) &&
+                          in_vectors(l.output, channels)))
       return offer != nullptr &&
              offer->reject("loads and stores %d channels at once, and they do not lie so or end otherwise", channels);
     return launch_for(l, channels) != nullptr ||

@@ -8,6 +8,7 @@
 // products.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/host.hpp"
+#include "windows/ends.hpp"
 #include "windows/windows.hpp"
 
 #include <cinttypes>
@@ -123,38 +124,14 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   return takes_no_empty({&l.result}, offer);
 }
 
-// Whether results are the sums: nothing follows them.
-bool bare(const polyconv_layer &l) {
-  const polyconv_epilogue &e = l.epilogue;
-  return l.result.type == POLYCONV_F32 && bias_and_relu_at_most(l) && !e.has_bias && e.activation == POLYCONV_ACT_NONE;
-}
-
-// How many elements lie side by side wherever a thread begins: 4, 2 or 1. `column` of a row is where the first one
-// does.
-int32_t side_by_side(const polyconv_tensor &t, int64_t column) {
-  for (const int32_t width : {4, 2}) {
-    const auto in_steps = [&](int64_t v) { return v % width == 0; };
-    if (t.stride[4] == 1 && in_steps(column) && in_steps(t.offset) && in_steps(t.stride[3]) && in_steps(t.stride[1]) &&
-        in_steps(t.stride[0]))
-      return width;
-  }
-  return 1;
-}
-
 // Of the results that are stored at once, and of the gradient that are copied at once.
 int32_t stored_at_once(const polyconv_layer &l) {
-  return bare(l) ? side_by_side(l.result, l.pad_begin[2] % l.stride[2]) : 0;
+  return bare(l) && l.result.type == POLYCONV_F32 ? side_by_side(l.result, l.pad_begin[2] % l.stride[2]) : 0;
 }
 int32_t copied_at_once(const polyconv_layer &l, const Windows &s) {
   const int taps = small(l.weights.size[3]), step = small(l.stride[1]);
   int32_t width = side_by_side(l.output, s.first_column - reach_of(taps, step) + 1 - window_shift(taps, step));
   while (l.output.size[4] % width != 0 || (s.tiles_w > 1 && s.across * places_across(step) % width != 0)) width /= 2;
-  return width;
-}
-
-// As many of them as a pointer lets.
-int32_t aligned(int32_t width, const void *pointer) {
-  while (width > 1 && reinterpret_cast<uintptr_t>(pointer) % (4 * static_cast<uintptr_t>(width)) != 0) width /= 2;
   return width;
 }
 
@@ -206,7 +183,8 @@ class WindowsData final : public CudaInstance {
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Windows s = windows_;
-    s.vectors = aligned(stored_at_once(layer_), a.input), s.copies = aligned(copied_at_once(layer_, s), a.output);
+    s.vectors = aligned_width(stored_at_once(layer_), a.input, sizeof(float));
+    s.copies = aligned_width(copied_at_once(layer_, s), a.output, sizeof(float));
     instance_.launch(Conv<int32_t>(layer_, a), s, static_cast<const float *>(a.output),
                      static_cast<const float *>(a.weights[0]), a.input, stream);
   }
