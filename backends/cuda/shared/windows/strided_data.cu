@@ -269,10 +269,11 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!takes_shape(l, offer) || fused_pooling_refused(l, offer)) return false;
   if (!takes_int32(l, offer)) return false;
   if (!takes_no_empty({&l.result}, offer)) return false;
-  if (threads_of(l, descent_of(l)) > INT32_MAX - kThreads) return offer.reject("launches less than 2^31 threads");
+  const Descent s = descent_of(l);
+  if (threads_of(l, s) > INT32_MAX - kThreads) return offer.reject("launches less than 2^31 threads");
   const double bytes = type == POLYCONV_F32 ? 4 : 2, results = real(sdk::elements(l.result));
   const double memory = (real(sdk::elements(l.output)) + results) * bytes / 3e6;
-  offer.estimate_us = 5 + memory;
+  offer.estimate_us = 5 + memory + (s.abreast == 0 ? 12 + results * 4e-6 : 0); // each finished alone
   if (is_single(l)) return true;
   // A quarter of the taps is a product of each result; weights, borders and addresses take several times as long.
   // Results that cannot be stored four at a time are finished one by one. Fitted to seven layers on an H200.
