@@ -272,7 +272,8 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   const Descent s = descent_of(l);
   if (threads_of(l, s) > INT32_MAX - kThreads) return offer.reject("launches less than 2^31 threads");
   const double bytes = type == POLYCONV_F32 ? 4 : 2, results = real(sdk::elements(l.result));
-  const double memory = (real(sdk::elements(l.output)) + results) * bytes / 3e6;
+  const double stored = s.abreast == 1 ? 4 : bytes; // alone, a result of 2 bytes takes the time of one of 4
+  const double memory = (real(sdk::elements(l.output)) * bytes + results * stored) / 3e6;
   offer.estimate_us = 5 + memory + (s.abreast == 0 ? 12 + results * 4e-6 : 0); // each finished alone
   if (is_single(l)) return true;
   // A quarter of the taps is a product of each result; weights, borders and addresses take several times as long.
