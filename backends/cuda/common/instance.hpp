@@ -64,6 +64,11 @@ inline bool bias_and_relu_at_most(const polyconv_layer &l) {
          (!e.has_bias || l.bias_type == POLYCONV_F32);
 }
 
+// Nothing between sum and result: results are the sums but for their type.
+inline bool bare(const polyconv_layer &l) {
+  return bias_and_relu_at_most(l) && !l.epilogue.has_bias && l.epilogue.activation == POLYCONV_ACT_NONE;
+}
+
 // True, with the reason in `offer`, where a fused kernel cannot save pre-activations: elements that no pooling window
 // holds would never be written. The plan then pools in a step of its own.
 inline bool fused_pooling_refused(const polyconv_layer &l, sdk::Offer &offer) {

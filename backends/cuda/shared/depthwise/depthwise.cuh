@@ -117,8 +117,9 @@ struct Copier {
   // `offset` is that of the image, `tile` an address of shared memory.
   __device__ void operator()(const Depthwise &d, int32_t offset, uint32_t tile) const {
     const auto threads = static_cast<int32_t>(blockDim.x), bytes = static_cast<int32_t>(sizeof(T)) * d.chunk;
+    int32_t first = 0;
 #pragma unroll 1
-    for (int32_t first = 0;;) {
+    do {
       const T *const source = from + offset + first * d.chunk;
       const uint32_t target = tile + to + first * bytes;
       switch (bytes) {
@@ -127,8 +128,7 @@ struct Copier {
         default: copy<4>(source, target);
       }
       first += threads;
-      if (first + static_cast<int32_t>(threadIdx.x) >= d.chunks) return;
-    }
+    } while (first + static_cast<int32_t>(threadIdx.x) < d.chunks);
   }
 };
 

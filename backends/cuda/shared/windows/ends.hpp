@@ -6,11 +6,6 @@
 
 namespace polyconv::cuda::shared {
 
-// Whether results are the sums but for their type: nothing follows them.
-inline bool bare(const polyconv_layer &l) {
-  return bias_and_relu_at_most(l) && !l.epilogue.has_bias && l.epilogue.activation == POLYCONV_ACT_NONE;
-}
-
 // How many elements lie side by side wherever a thread begins: 4, 2 or 1. `column` of a row is where the first one
 // does.
 inline int32_t side_by_side(const polyconv_tensor &t, int64_t column) {

@@ -225,7 +225,7 @@ bool is_single(const polyconv_layer &l) {
 
 // Of the results, where they are the sums; 0 where each is finished first.
 int32_t stored_at_once(const polyconv_layer &l) {
-  if (!shared::bare(l) || l.result.type != l.output.type) return 0;
+  if (!bare(l) || l.result.type != l.output.type) return 0;
   int32_t width = shared::side_by_side(l.result, 0);
   while (l.result.size[4] % width != 0) width /= 2;
   return width;
@@ -277,7 +277,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   offer.estimate_us = 5 + memory + (s.abreast == 0 ? 12 + results * 4e-6 : 0); // each finished alone
   if (is_single(l)) return true;
   // A quarter of the taps is a product of each result; weights, borders and addresses take several times as long.
-  // Results that cannot be stored four at a time are finished one by one. Fitted to seven layers on an H200.
+  // Fitted to seven layers on an H200, when results that cannot be stored four at a time were finished one by one.
   const double taps = real(sdk::taps(l)), products = results * real(l.weights.size[0] / l.groups) * taps / 4;
   const double summing = products * (6.1 + 36 / taps) / (kHopperMultiprocessors * 128 * 1500.0);
   offer.estimate_us = 5 + std::max(memory, summing) + (l.result.size[4] % kColumns != 0 ? results * 43e-6 : 0);

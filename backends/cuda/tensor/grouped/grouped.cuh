@@ -322,11 +322,8 @@ template <class T, class Make>
 auto of_groups(int64_t in, int64_t out, const Make &make) -> decltype(make(Groups<T, 8, 8>(), std::false_type())) {
   const auto is = [&](int64_t of_input, int64_t of_result) { return in == of_input && out == of_result; };
   constexpr std::false_type kAlone;
-  if constexpr (sizeof(T) == 2) {
-    if (is(4, 4)) return make(Groups<T, 8, 8>(), std::true_type());
-  } else {
-    if (is(4, 4)) return make(Groups<T, 4, 4>(), kAlone);
-  }
+  using Pairs = std::bool_constant<sizeof(T) == 2>;
+  if (is(4, 4)) return make(std::conditional_t<Pairs::value, Groups<T, 8, 8>, Groups<T, 4, 4>>(), Pairs());
   if (is(8, 8)) return make(Groups<T, 8, 8>(), kAlone);
   if (is(8, 16)) return make(Groups<T, 8, 16>(), kAlone);
   if (is(16, 8)) return make(Groups<T, 16, 8>(), kAlone);

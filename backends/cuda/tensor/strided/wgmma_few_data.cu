@@ -155,8 +155,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (l.pad_mode != POLYCONV_PAD_ZERO && l.pad_mode != POLYCONV_PAD_CONSTANT)
     return offer.reject("folds no gradient of the padding back: pads with zeros or a constant");
   if (!takes_one_group(l, offer)) return false;
-  if (!bias_and_relu_at_most(l) || l.epilogue.has_bias || l.epilogue.activation != POLYCONV_ACT_NONE)
-    return offer.reject("ends with the sums: takes no bias and no activation");
+  if (!bare(l)) return offer.reject("ends with the sums: takes no bias and no activation");
   if (!takes_no_empty({&l.output, &l.input}, offer)) return false;
   const int64_t channels = l.weights.size[1] * l.stride[1] * l.stride[2];
   if (channels > kMostChannels)
